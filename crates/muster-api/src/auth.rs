@@ -22,8 +22,8 @@ pub struct AuthStatus {
 pub struct ServerAuthStatus {
     /// The server's name.
     pub name: String,
-    /// `connected`, `auth_required`, `unreachable`, `failed` or `disconnected`.
-    pub status: String,
+    /// Whether the caller can use it.
+    pub status: LoginState,
     /// The issuer of tokens, if a login is required.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub issuer: String,
@@ -42,6 +42,56 @@ pub struct ServerAuthStatus {
     /// Whether forwarding or exchanging the token failed.
     #[serde(skip_serializing_if = "is_false")]
     pub sso_attempt_failed: bool,
+}
+
+/// Whether a caller can use a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginState {
+    /// It is connected.
+    Connected,
+    /// The caller has to log in.
+    AuthRequired,
+    /// Connecting failed several times in a row.
+    Unreachable,
+    /// Connecting failed.
+    #[serde(alias = "error")]
+    Failed,
+    /// It is not connected.
+    #[default]
+    Disconnected,
+    /// Another state; a newer gateway may know more.
+    #[serde(other)]
+    Other,
+}
+
+/// The single sign-on of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sso {
+    /// The gateway forwards the caller's token.
+    Forwarded,
+    /// The gateway exchanges the caller's token for one of the server.
+    Exchanged,
+    /// Forwarding or exchanging it failed.
+    Failed,
+}
+
+impl ServerAuthStatus {
+    /// Its single sign-on, if it has one.
+    pub const fn sso(&self) -> Option<Sso> {
+        match self {
+            Self { sso_attempt_failed: true, .. } => Some(Sso::Failed),
+            Self { token_exchange_enabled: true, .. } => Some(Sso::Exchanged),
+            Self { token_forwarding_enabled: true, .. } => Some(Sso::Forwarded),
+            Self { .. } => None,
+        }
+    }
+
+    /// Whether the caller has to log in with a browser.
+    pub fn needs_login(&self) -> bool {
+        let interactive = matches!(self.sso(), None | Some(Sso::Failed));
+        self.status == LoginState::AuthRequired && self.auth_tool.is_some() && interactive
+    }
 }
 
 /// The structured content of a `core_auth_login` that needs a browser.

@@ -4,9 +4,12 @@
 //! contract with other clients. Unknown keys are ignored, so that an older command line reads the replies of a
 //! newer gateway.
 //!
-//! **Invariant:** values only. Tools that confirm an operation reply with plain text and have no type here.
+//! **Invariant:** values only. Tools that confirm an operation reply with plain text and have no type here; their
+//! errors are text with [`error::ErrorDetails`] beside it.
 
 pub mod auth;
+pub mod config;
+pub mod error;
 pub mod event;
 pub mod execution;
 pub mod mcp_server;
@@ -24,6 +27,9 @@ pub struct Availability {
     pub available: bool,
     /// The name of the workflow or service class.
     pub name: String,
+    /// The tools that cannot be called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_tools: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]

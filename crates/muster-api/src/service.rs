@@ -1,5 +1,6 @@
 //! `core_service_list`, `core_service_status`, `core_service_get` and `core_service_create`.
 
+pub use muster_workflow::service::health::ServiceHealth;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,8 +24,8 @@ pub struct ServiceStatus {
     pub service_type: String,
     /// Its state, such as `running` or `failed`.
     pub state: String,
-    /// `healthy`, `unhealthy` or `unknown`.
-    pub health: String,
+    /// Its health.
+    pub health: ServiceHealth,
     /// Why it is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -53,8 +54,8 @@ pub struct ServiceInfo {
     pub enabled: bool,
     /// Its state.
     pub state: String,
-    /// `healthy`, `unhealthy` or `unknown`.
-    pub health: String,
+    /// Its health.
+    pub health: ServiceHealth,
     /// Why it is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

@@ -1,13 +1,14 @@
 //! `core_serviceclass_list` and `core_serviceclass_get`.
 
 use indexmap::IndexMap;
+pub use muster_workflow::service::class::ClassArg;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::is_false;
 
 /// The reply of `core_serviceclass_list`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceClassList {
     /// Where definitions are stored; always `filesystem`.
@@ -19,7 +20,7 @@ pub struct ServiceClassList {
 }
 
 /// A service class, and which of its tools can be called.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the reply")]
 pub struct ServiceClassInfo {
@@ -30,8 +31,8 @@ pub struct ServiceClassInfo {
     /// One line about it.
     pub description: String,
     /// The arguments of its services, by name.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub args: Map<String, Value>,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub args: IndexMap<String, ClassArg>,
     /// How its services are run.
     pub service_config: ServiceConfigInfo,
     /// Whether all of its tools can be called.
@@ -57,7 +58,7 @@ pub struct ServiceClassInfo {
 }
 
 /// How the services of a class are run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceConfigInfo {
     /// Always empty; other clients expect the key.
@@ -78,7 +79,7 @@ pub struct ServiceConfigInfo {
 }
 
 /// The tools of a class.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LifecycleToolsInfo {
     /// Starts a service.
@@ -97,7 +98,7 @@ pub struct LifecycleToolsInfo {
 }
 
 /// A call of a lifecycle tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LifecycleToolInfo {
     /// The name of the tool.
@@ -110,7 +111,7 @@ pub struct LifecycleToolInfo {
 }
 
 /// A call of a health check tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthCheckToolInfo {
     /// The name of the tool.
@@ -126,7 +127,7 @@ pub struct HealthCheckToolInfo {
 }
 
 /// An expected reply of a tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExpectationInfo {
     /// Whether the call succeeds.
@@ -138,7 +139,7 @@ pub struct ExpectationInfo {
 }
 
 /// How often the health of a service is checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthCheckInfo {
     /// Whether it is checked.
@@ -152,7 +153,7 @@ pub struct HealthCheckInfo {
 }
 
 /// The timeouts of lifecycle tools, in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TimeoutInfo {
     /// For the start tool.

@@ -1,38 +1,86 @@
 //! The inventory of a gateway: its tools, resources and prompts as of the last listing.
 
-use muster_core::json::raw;
-use serde_json::{Value, json};
+use muster_api::auth::LoginState;
+use muster_core::json::{RawObject, raw};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::remote::{ListKind, Remote, error::RemoteError, tool_response::ToolResponse};
+use crate::{
+    login::server_logins,
+    remote::{ListKind, Remote, error::RemoteError},
+};
 
 /// The limit on pages when listing tools.
 const MAX_PAGES: usize = 100;
 
 /// The token limit of a response. Effectively unlimited, because no model reads it.
-pub const MAX_TOKENS: u32 = 1_000_000;
+pub const MAX_TOKENS: u32 = 50_000_000;
 
 /// Everything a gateway offers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inventory {
     /// Every tool that can be called, shown or behind the meta-tools.
     pub tools: Vec<ToolInfo>,
-    /// Every resource, as listed.
-    pub resources: Vec<Value>,
-    /// Every prompt, as listed.
-    pub prompts: Vec<Value>,
+    /// Every resource.
+    pub resources: Vec<ResourceInfo>,
+    /// Every prompt.
+    pub prompts: Vec<PromptInfo>,
     /// The servers that the user has to log in to.
     pub login_required: Vec<String>,
 }
 
 /// A tool that can be called.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct ToolInfo {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// What it does; only the first sentence in replies without schemas.
+    #[serde(alias = "summary")]
     pub description: String,
-    /// The schema of its arguments.
+    /// The schema of its arguments; null in replies without schemas.
+    #[serde(rename = "inputSchema")]
     pub schema: Value,
+    /// The backend that runs it; empty in replies without schemas.
+    pub server: String,
+}
+
+/// A resource that can be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceInfo {
+    /// Its URI.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it contains.
+    pub description: Option<String>,
+    /// Its MIME type.
+    pub mime_type: Option<String>,
+}
+
+/// A prompt that can be rendered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PromptInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its arguments.
+    pub arguments: Vec<PromptArgument>,
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Whether it must be given.
+    pub required: bool,
 }
 
 /// An argument of a tool.
@@ -48,16 +96,25 @@ pub struct ToolParameter<'a> {
     pub required: bool,
 }
 
-impl ToolInfo {
-    fn parse(tool: &Value) -> Option<Self> {
-        let text = |key: &str| tool.get(key).and_then(Value::as_str);
-        Some(Self {
-            name: text("name")?.to_owned(),
-            description: text("description").or(text("summary")).unwrap_or_default().to_owned(),
-            schema: tool.get("inputSchema").cloned().unwrap_or_default(),
-        })
-    }
+/// The reply of the meta-tools that list tools: one page.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ToolPage {
+    /// The tools of this page.
+    pub tools: Vec<ToolInfo>,
+    /// The number of tools that match, on all pages.
+    pub total: usize,
+    /// The number of tools that can be called.
+    pub total_tools: usize,
+    /// The offset of the next page, if there is one.
+    pub next_offset: Option<usize>,
+    /// `no_such_tool` or `unsure` if a search has no good match.
+    pub verdict: Option<String>,
+    /// The words of a search that match no tool.
+    pub unmatched_terms: Vec<String>,
+}
 
+impl ToolInfo {
     /// Its arguments, in the order of the schema.
     pub fn parameters(&self) -> Vec<ToolParameter<'_>> {
         let Some(properties) = self.schema.get("properties").and_then(Value::as_object) else {
@@ -98,12 +155,8 @@ impl Inventory {
     pub fn names(&self, kind: ListKind) -> Vec<&str> {
         match kind {
             ListKind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
-            ListKind::Resources => {
-                self.resources.iter().filter_map(|one| one.get("uri")?.as_str()).collect()
-            }
-            ListKind::Prompts => {
-                self.prompts.iter().filter_map(|one| one.get("name")?.as_str()).collect()
-            }
+            ListKind::Resources => self.resources.iter().map(|one| one.uri.as_str()).collect(),
+            ListKind::Prompts => self.prompts.iter().map(|one| one.name.as_str()).collect(),
         }
     }
 
@@ -114,56 +167,66 @@ impl Inventory {
 }
 
 /// Lists all items of a kind with the MCP list methods.
-pub async fn list(remote: &Remote, kind: ListKind) -> Result<Vec<Value>, RemoteError> {
+pub async fn list<T: DeserializeOwned>(
+    remote: &Remote,
+    kind: ListKind,
+) -> Result<Vec<T>, RemoteError> {
     let listed = remote.list(kind).await?;
-    let items = listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
-    Ok(items.collect())
+    Ok(listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok()).collect())
+}
+
+/// Describes one tool; fails if there is none of this name.
+pub async fn describe(remote: &Remote, name: &str) -> Result<ToolInfo, RemoteError> {
+    remote.reply("describe_tool", &raw(&json!({"name": name}))).await
 }
 
 /// Lists every tool that can be called, with its schema: the meta-tools and the tools behind them.
 async fn tools(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
-    let meta_tools = list(remote, ListKind::Tools).await?;
-    let mut tools: Vec<ToolInfo> = meta_tools.iter().filter_map(ToolInfo::parse).collect();
-    let mut offset = 0;
-    for _ in 0..MAX_PAGES {
-        let arguments = json!({
-            "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": MAX_TOKENS});
-        let response = remote.call("filter_tools", &raw(&arguments)).await?;
-        let Some(page) = json_text(&response) else { break };
-        let listed = page.get("tools").and_then(Value::as_array);
-        for tool in listed.into_iter().flatten().filter_map(ToolInfo::parse) {
-            if !tools.iter().any(|known| known.name == tool.name) {
-                tools.push(tool);
-            }
-        }
-        match page.get("next_offset").and_then(Value::as_u64) {
-            Some(next) => offset = next,
-            None => break,
+    let mut tools: Vec<ToolInfo> = list(remote, ListKind::Tools).await?;
+    for tool in tools_behind(remote).await? {
+        if !tools.iter().any(|listed| listed.name == tool.name) {
+            tools.push(tool);
         }
     }
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tools)
 }
 
-/// The servers that the user has to log in to: those without single sign-on.
-async fn login_required(remote: &Remote) -> Vec<String> {
-    let Ok(result) = remote.read("auth://status").await else { return Vec::new() };
-    let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return Vec::new() };
-    let text = result.pointer("/contents/0/text").and_then(Value::as_str).unwrap_or_default();
-    let Ok(status) = serde_json::from_str::<Value>(text) else { return Vec::new() };
-    let servers = status.get("servers").and_then(Value::as_array);
-    let flag = |server: &Value, key: &str| server.get(key) == Some(&Value::Bool(true));
-    let required = servers.into_iter().flatten().filter(|server| {
-        server.get("status").and_then(Value::as_str) == Some("auth_required")
-            && !flag(server, "token_forwarding_enabled")
-            && !flag(server, "token_exchange_enabled")
-    });
-    required.filter_map(|server| Some(server.get("name")?.as_str()?.to_owned())).collect()
+/// Lists every tool behind the meta-tools, with its schema.
+pub async fn tools_behind(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
+    let mut tools = Vec::new();
+    let mut offset = 0;
+    for _ in 0..MAX_PAGES {
+        let arguments = json!({
+            "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": MAX_TOKENS});
+        let response = remote.call("filter_tools", &raw(&arguments)).await?;
+        // A gateway without tools replies with a sentence.
+        let Ok(page) = response.reply::<ToolPage>("filter_tools") else { break };
+        tools.extend(page.tools);
+        match page.next_offset.filter(|next| *next > offset) {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    Ok(tools)
 }
 
-/// The first text of a response, parsed as JSON.
-pub fn json_text(response: &ToolResponse) -> Option<Value> {
-    serde_json::from_str(response.texts().first()?).ok()
+/// The servers that the user has to log in to: those without single sign-on.
+async fn login_required(remote: &Remote) -> Vec<String> {
+    let servers = server_logins::list(remote).await.unwrap_or_default();
+    let required = servers.into_iter().filter(|server| {
+        server.status == LoginState::AuthRequired
+            && !server.token_forwarding_enabled
+            && !server.token_exchange_enabled
+    });
+    required.map(|server| server.name).collect()
+}
+
+/// The text of the first content of a resource, as `resources/read` returns it.
+pub fn resource_text(result: &RawValue) -> Option<String> {
+    let result = RawObject::parse(result)?;
+    let contents: Vec<&RawValue> = serde_json::from_str(result.get("contents")?.get()).ok()?;
+    RawObject::parse(contents.first()?)?.get_text("text")
 }
 
 #[cfg(test)]
@@ -174,7 +237,7 @@ mod tests {
 
     #[test]
     fn parameters_come_from_the_schema() {
-        let tool = ToolInfo::parse(&json!({"name": "t", "inputSchema": {
+        let tool = serde_json::from_value::<ToolInfo>(json!({"name": "t", "inputSchema": {
             "properties": {"b": {"type": "string", "description": "B"}, "a": {}},
             "required": ["b"]}}))
         .unwrap();

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::{
     env_vars,
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
 };
 
 use self::{
@@ -96,8 +96,8 @@ pub async fn connect_for(
     quiet: bool,
     ui: &dyn LoginUi,
 ) -> Result<Remote, RemoteError> {
-    let auth = if mode == AuthMode::None { Auth::None } else { stored_auth(target).await };
-    let had_token = !matches!(auth, Auth::None);
+    let auth = if mode == AuthMode::None { Credentials::None } else { stored_auth(target).await };
+    let had_token = !matches!(auth, Credentials::None);
     let challenge = match open(usage, target, &auth).await {
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
         connected => return connected,
@@ -119,7 +119,11 @@ pub async fn connect_for(
     open(usage, target, &bearer(&token)).await
 }
 
-async fn open(usage: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
+async fn open(
+    usage: ConnectionUse,
+    target: &Target,
+    auth: &Credentials,
+) -> Result<Remote, RemoteError> {
     match usage {
         ConnectionUse::Calls => Remote::connect(target, auth).await,
         ConnectionUse::Listen => Remote::listen(target, auth).await,
@@ -127,9 +131,9 @@ async fn open(usage: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remo
 }
 
 /// The stored credentials for a gateway. A token about to expire is refreshed first.
-pub async fn stored_auth(target: &Target) -> Auth {
+pub async fn stored_auth(target: &Target) -> Credentials {
     let Some(token) = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
-        return Auth::None;
+        return Credentials::None;
     };
     if token.expires_soon() && token.can_refresh() {
         // On failure the old token is used: it may still be accepted.
@@ -137,7 +141,7 @@ pub async fn stored_auth(target: &Target) -> Auth {
             return bearer(&refreshed);
         }
     }
-    if token.is_valid() { bearer(&token) } else { Auth::None }
+    if token.is_valid() { bearer(&token) } else { Credentials::None }
 }
 
 /// Tries to log in again without showing a page, if the user was logged in before and the gateway
@@ -160,8 +164,8 @@ pub async fn try_silent_login(target: &Target, mode: AuthMode, ui: &dyn LoginUi)
 }
 
 /// The credentials with a stored token.
-pub fn bearer(token: &StoredToken) -> Auth {
-    Auth::Bearer(token.access_token.reveal().clone())
+pub fn bearer(token: &StoredToken) -> Credentials {
+    Credentials::Bearer(token.access_token.reveal().clone())
 }
 
 /// Whether to log in now.

@@ -20,6 +20,7 @@ use muster_mcp_client::{
     McpConnector,
     direct_client::{ChangeNotifications, DirectClient, UpstreamInfo},
 };
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -32,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The credentials sent to a gateway.
 #[derive(Clone, Default)]
-pub enum Auth {
+pub enum Credentials {
     /// Nothing.
     #[default]
     None,
@@ -40,7 +41,7 @@ pub enum Auth {
     Bearer(String),
 }
 
-impl fmt::Debug for Auth {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "None",
@@ -69,29 +70,31 @@ pub struct Remote {
 
 impl Remote {
     /// Connects for a few calls; notifications are ignored.
-    pub async fn connect(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
+    pub async fn connect(target: &Target, auth: &Credentials) -> Result<Self, RemoteError> {
         Self::open(target, auth, ChangeNotifications::Ignore).await
     }
 
     /// Connects and receives notifications, see [`Remote::notifications`].
-    pub async fn listen(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
+    pub async fn listen(target: &Target, auth: &Credentials) -> Result<Self, RemoteError> {
         Self::open(target, auth, ChangeNotifications::Receive).await
     }
 
     async fn open(
         target: &Target,
-        auth: &Auth,
+        auth: &Credentials,
         notifications: ChangeNotifications,
     ) -> Result<Self, RemoteError> {
         let connector = Arc::new(connector());
         let headers = match auth {
-            Auth::None => Vec::new(),
-            Auth::Bearer(token) => vec![("authorization".to_owned(), format!("Bearer {token}"))],
+            Credentials::None => Vec::new(),
+            Credentials::Bearer(token) => {
+                vec![("authorization".to_owned(), format!("Bearer {token}"))]
+            }
         };
         let url = target.url.clone();
         let endpoint = match target.transport {
-            target::Transport::StreamableHttp => Endpoint::Http { url, headers },
-            target::Transport::Sse => Endpoint::Sse { url, headers },
+            target::GatewayTransport::StreamableHttp => Endpoint::Http { url, headers },
+            target::GatewayTransport::Sse => Endpoint::Sse { url, headers },
         };
         let (sender, notices) = mpsc::unbounded_channel();
         let observer = Arc::new(NotificationSender(sender));
@@ -124,6 +127,15 @@ impl Remote {
         wrapped.set_value("max_tokens", &u32::MAX);
         let result = self.client.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         ToolResponse::unwrapped(&result, tool)
+    }
+
+    /// Calls a core tool and reads its reply as the type that `muster-api` has for it.
+    pub async fn reply<T: DeserializeOwned>(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<T, RemoteError> {
+        self.call(tool, arguments).await?.reply(tool)
     }
 
     /// Lists all items of a kind with the MCP list methods, each item unchanged.

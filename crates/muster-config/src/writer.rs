@@ -16,55 +16,119 @@ pub fn object(value: &impl serde::Serialize) -> String {
 /// Writes a mapping as a document.
 pub fn document(pairs: &[(Value, Value)]) -> String {
     let mut text = String::new();
-    write_pairs(&mut text, pairs, 0);
+    FILE.write_pairs(&mut text, pairs, 0);
     text
 }
 
-fn write_pairs(text: &mut String, pairs: &[(Value, Value)], depth: usize) {
-    for (index, (key, value)) in pairs.iter().enumerate() {
-        if index > 0 {
-            indent(text, depth);
-        }
-        text.push_str(&scalar(key));
-        text.push(':');
-        write_value(text, value, depth);
+/// Writes a value for people to read: keys sorted, texts of several lines as blocks, four spaces for each level.
+pub fn page(value: &Value) -> String {
+    let mut text = String::new();
+    match value {
+        Value::Map(pairs) if !pairs.is_empty() => PAGE.write_pairs(&mut text, pairs, 0),
+        Value::List(items) if !items.is_empty() => PAGE.write_items(&mut text, items, 0),
+        scalar => text.push_str(&self::scalar(scalar)),
     }
+    text.trim_end().to_owned()
 }
 
-/// Writes the value after a `key:` or a `-`, with its line end.
-fn write_value(text: &mut String, value: &Value, depth: usize) {
-    match value {
-        Value::Map(pairs) if !pairs.is_empty() => {
-            text.push('\n');
-            indent(text, depth + 1);
-            write_pairs(text, pairs, depth + 1);
+/// The layout of a document.
+struct Layout {
+    /// Spaces for each level.
+    step: usize,
+    /// Whether keys are sorted and texts of several lines are blocks.
+    for_people: bool,
+}
+
+const FILE: Layout = Layout { step: 2, for_people: false };
+const PAGE: Layout = Layout { step: 4, for_people: true };
+
+impl Layout {
+    /// The column of the next level. The members of an item start two columns after its dash.
+    const fn below(&self, column: usize) -> usize {
+        (column + self.step) / self.step * self.step
+    }
+
+    fn write_pairs(&self, text: &mut String, pairs: &[(Value, Value)], column: usize) {
+        let mut pairs: Vec<(String, &Value)> =
+            pairs.iter().map(|(key, value)| (scalar(key), value)).collect();
+        if self.for_people {
+            pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
-        Value::List(items) if !items.is_empty() => {
-            text.push('\n');
-            for item in items {
-                indent(text, depth + 1);
-                text.push('-');
-                match item {
-                    Value::Map(pairs) if !pairs.is_empty() => {
-                        text.push(' ');
-                        write_pairs(text, pairs, depth + 2);
-                    }
-                    item => write_value(text, item, depth + 1),
+        for (index, (key, value)) in pairs.into_iter().enumerate() {
+            if index > 0 {
+                indent(text, column);
+            }
+            text.push_str(&key);
+            text.push(':');
+            match value {
+                Value::Map(pairs) if !pairs.is_empty() => {
+                    text.push('\n');
+                    indent(text, self.below(column));
+                    self.write_pairs(text, pairs, self.below(column));
+                }
+                Value::List(items) if !items.is_empty() => {
+                    text.push('\n');
+                    indent(text, self.below(column));
+                    self.write_items(text, items, self.below(column));
+                }
+                scalar => {
+                    text.push(' ');
+                    self.write_scalar(text, scalar, self.below(column));
                 }
             }
         }
-        value => {
-            text.push(' ');
-            text.push_str(&scalar(value));
-            text.push('\n');
+    }
+
+    fn write_items(&self, text: &mut String, items: &[Value], column: usize) {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                indent(text, column);
+            }
+            text.push_str("- ");
+            match item {
+                Value::Map(pairs) if !pairs.is_empty() => {
+                    self.write_pairs(text, pairs, column + 2);
+                }
+                Value::List(items) if !items.is_empty() => {
+                    self.write_items(text, items, column + 2);
+                }
+                scalar => self.write_scalar(text, scalar, self.below(column)),
+            }
+        }
+    }
+
+    fn write_scalar(&self, text: &mut String, value: &Value, column: usize) {
+        match value {
+            Value::Text(block) if self.for_people && fits_a_block(block) => {
+                text.push_str(if block.ends_with('\n') { "|\n" } else { "|-\n" });
+                for line in block.lines() {
+                    if !line.is_empty() {
+                        indent(text, column);
+                        text.push_str(line);
+                    }
+                    text.push('\n');
+                }
+            }
+            value => {
+                text.push_str(&scalar(value));
+                text.push('\n');
+            }
         }
     }
 }
 
-fn indent(text: &mut String, depth: usize) {
-    for _ in 0..depth {
-        text.push_str("  ");
-    }
+/// Whether text of several lines can be written as it is.
+fn fits_a_block(text: &str) -> bool {
+    let printable = |letter: char| letter == '\n' || !letter.is_control();
+    text.contains('\n')
+        && !text.ends_with("\n\n")
+        && !text.starts_with([' ', '\n'])
+        && text.lines().all(|line| !line.ends_with(' '))
+        && text.chars().all(printable)
+}
+
+fn indent(text: &mut String, column: usize) {
+    text.extend(std::iter::repeat_n(' ', column));
 }
 
 /// Writes a scalar or an empty collection on one line.
@@ -139,7 +203,7 @@ mod tests {
     use muster_core::value::Value;
     use proptest::prelude::*;
 
-    use super::document;
+    use super::{document, page};
     use crate::yaml;
 
     fn text(text: &str) -> Value {
@@ -185,12 +249,49 @@ mod tests {
             empty: {}
             list:
               - a: 1
-              -
-                - null
+              - - null
             when: "2026-02-04T10:00:00Z"
         "#]]
         .assert_eq(&document(&value));
         assert_eq!(yaml::parse(&document(&value)).unwrap().to_value(), Value::Map(value));
+    }
+
+    #[test]
+    fn pages_are_sorted_and_have_blocks() {
+        let value = Value::Map(vec![
+            (
+                text("services"),
+                Value::List(vec![
+                    Value::Map(vec![
+                        (text("name"), text("b")),
+                        (text("args"), Value::List(vec![text("-y"), text("no")])),
+                        (text("note"), text("one\ntwo")),
+                    ]),
+                    Value::Map(vec![(text("n"), Value::Int("12".to_owned()))]),
+                ]),
+            ),
+            (
+                text("a"),
+                Value::Map(vec![
+                    (text("none"), Value::Null),
+                    (text("empty"), Value::Map(Vec::new())),
+                ]),
+            ),
+        ]);
+        expect![[r#"
+            a:
+                empty: {}
+                none: null
+            services:
+                - args:
+                    - "-y"
+                    - "no"
+                  name: b
+                  note: |-
+                    one
+                    two
+                - n: 12"#]]
+        .assert_eq(&page(&value));
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
@@ -200,7 +301,7 @@ mod tests {
             any::<i64>().prop_map(|number| Value::Int(number.to_string())),
             proptest::num::f64::NORMAL.prop_map(Value::Float),
             any::<String>().prop_map(Value::Text),
-            "[ -~]{0,12}".prop_map(Value::Text),
+            "[ -~\n]{0,12}".prop_map(Value::Text),
         ];
         leaf.prop_recursive(3, 24, 4, |inner| {
             prop_oneof![
@@ -222,6 +323,27 @@ mod tests {
             let written = document(&pairs);
             let read = yaml::parse(&written).map(|node| node.to_value());
             prop_assert_eq!(read, Ok(Value::Map(pairs)), "{}", written);
+        }
+
+        #[test]
+        fn pages_read_back(value in any_value()) {
+            let written = page(&value);
+            let mut read = yaml::parse(&format!("{written}\n")).unwrap().to_value();
+            let mut meant = value;
+            sort(&mut read);
+            sort(&mut meant);
+            prop_assert_eq!(read, meant, "{}", written);
+        }
+    }
+
+    fn sort(value: &mut Value) {
+        match value {
+            Value::Map(pairs) => {
+                pairs.sort_by_key(|(key, _)| format!("{key:?}"));
+                pairs.iter_mut().for_each(|(_, value)| sort(value));
+            }
+            Value::List(items) => items.iter_mut().for_each(sort),
+            _ => (),
         }
     }
 }

@@ -191,8 +191,10 @@ pub enum ConnectError {
     /// A failure that a retry may overcome: the network, a restart, an overload.
     #[error("{0}")]
     Transient(String),
-    /// A failure that a retry cannot overcome: a wrong command, an invalid response, a bad
-    /// certificate.
+    /// TLS cannot be set up, or the server's certificate is not trusted. A retry does not help.
+    #[error("{0}")]
+    Insecure(String),
+    /// Another failure that a retry cannot overcome: a wrong command, an invalid response.
     #[error("{0}")]
     Permanent(String),
 }

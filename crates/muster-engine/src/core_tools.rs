@@ -16,11 +16,12 @@ mod workflow_execution;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use muster_api::error::{ErrorDetails, ErrorKind};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
     catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
-    json::{RawObject, raw},
+    json::{Raw, RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
     schema::validator::Validator,
@@ -61,8 +62,40 @@ struct CoreTool {
     run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, ToolReply>,
 }
 
-/// The reply of a tool as text, or the error message.
-type ToolReply = Result<String, String>;
+/// The reply of a tool, or its error.
+type ToolReply = Result<Reply, Failure>;
+
+/// The text of a reply, and the structured content beside it.
+struct Reply {
+    text: String,
+    details: Option<Raw>,
+}
+
+impl<T: Into<String>> From<T> for Reply {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), details: None }
+    }
+}
+
+/// The text of an error, and its kind if programs need to know it.
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    kind: Option<ErrorKind>,
+}
+
+impl Failure {
+    /// There is no resource of the name.
+    fn not_found(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Some(ErrorKind::NotFound) }
+    }
+}
+
+impl<T: Into<String>> From<T> for Failure {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), kind: None }
+    }
+}
 
 /// The tools and their backend.
 pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
@@ -124,13 +157,13 @@ impl Backend for CoreTools {
                 let known = name.strip_prefix("core_").unwrap_or(name);
                 return Ok(Outcome::failure(format!("unknown tool: {known}")).into());
             };
-            let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
-            let outcome = match answer {
-                Ok(text) => {
-                    let details = auth::details(name, &text);
-                    Outcome::Text { text, failed: false, details }
+            let reply = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
+            let outcome = match reply {
+                Ok(Reply { text, details }) => Outcome::Text { text, failed: false, details },
+                Err(Failure { text, kind }) => {
+                    let details = kind.map(|error| raw(&ErrorDetails { error }));
+                    Outcome::Text { text, failed: true, details }
                 }
-                Err(text) => Outcome::failure(text),
             };
             Ok(outcome.into())
         })
@@ -162,6 +195,6 @@ impl Backend for CoreTools {
 }
 
 /// A reply as JSON.
-fn object(value: &impl Serialize) -> String {
-    raw(value).get().to_owned()
+fn object(value: &impl Serialize) -> Reply {
+    raw(value).get().into()
 }

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use self::{execution::RunningExecution, host::Runner};
 pub(crate) use self::{
-    executions::{Executions, Query, owner},
+    executions::{Executions, GetError, Query, owner},
     resume::take_up,
     source::source,
 };

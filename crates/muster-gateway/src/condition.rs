@@ -1,6 +1,7 @@
 //! The condition of an MCP server and its names in tools and files.
 
 use muster_config::mcpserver::ServerType;
+use muster_workflow::service::health::ServiceHealth;
 
 /// The condition of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +84,16 @@ impl ServerCondition {
     }
 
     /// The health that `core_service_*` shows.
-    pub const fn health(self) -> &'static str {
+    pub const fn health(self) -> ServiceHealth {
         match self {
-            Self::Running | Self::Connected => "healthy",
-            Self::Failed => "unhealthy",
+            Self::Running | Self::Connected => ServiceHealth::Healthy,
+            Self::Failed => ServiceHealth::Unhealthy,
             Self::Starting
             | Self::Stopping
             | Self::Stopped
             | Self::Disconnected
             | Self::Unreachable
-            | Self::AuthRequired => "unknown",
+            | Self::AuthRequired => ServiceHealth::Unknown,
         }
     }
 }
@@ -118,7 +119,7 @@ mod tests {
         ];
         for (condition, word, health, local, remote) in table {
             assert_eq!(condition.as_str(), word);
-            assert_eq!(condition.health(), health, "{word}");
+            assert_eq!(condition.health().as_str(), health, "{word}");
             assert_eq!(condition.stored(Stdio), local, "{word}");
             assert_eq!(condition.stored(StreamableHttp), remote, "{word}");
             assert_eq!(condition.stored(Sse), remote, "{word}");

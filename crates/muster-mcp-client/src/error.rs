@@ -109,10 +109,10 @@ impl TransportError {
             Self::Refused { .. } => {
                 ConnectError::Permanent(format!("it refused `{method}`: {self}"))
             }
+            Self::Insecure(reason) => ConnectError::Insecure(reason),
             Self::SessionGone { .. }
             | Self::LoginFailed(_)
             | Self::Status { .. }
-            | Self::Insecure(_)
             | Self::Invalid(_) => ConnectError::Permanent(self.to_string()),
         }
     }

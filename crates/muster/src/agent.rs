@@ -1,4 +1,4 @@
-//! A client of a running gateway for people: what it says while it connects, and the REPL.
+//! The interactive client of a running gateway: its connection, its console and the REPL.
 
 pub(crate) mod connection;
 pub(crate) mod console;

@@ -1,4 +1,4 @@
-//! The CLI configs that come with the program.
+//! The bundled CLI configs.
 
 use std::sync::Arc;
 

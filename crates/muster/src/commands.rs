@@ -1,31 +1,90 @@
 //! The commands of `muster`, one file each.
+//!
+//! To add a command, declare its module and add a row to `commands!`.
 
-pub(crate) mod agent;
-pub(crate) mod auth;
-pub(crate) mod call;
-pub(crate) mod check;
+mod agent;
+mod auth;
+mod call;
+mod check;
 pub(crate) mod completion;
-pub(crate) mod connect;
-pub(crate) mod context;
-pub(crate) mod create;
-pub(crate) mod doctor;
-pub(crate) mod enable;
-pub(crate) mod events;
-pub(crate) mod gateway_args;
-pub(crate) mod get;
-pub(crate) mod import;
-pub(crate) mod list;
-pub(crate) mod models;
-pub(crate) mod resource_kinds;
-pub(crate) mod schema;
-pub(crate) mod search;
-pub(crate) mod self_update;
-pub(crate) mod serve;
-pub(crate) mod standalone;
-pub(crate) mod start;
-pub(crate) mod stop;
-pub(crate) mod test;
-pub(crate) mod tokens;
-pub(crate) mod tool_args;
-pub(crate) mod top;
-pub(crate) mod version;
+mod connect;
+mod context;
+mod create;
+mod doctor;
+mod enable;
+mod events;
+mod gateway_args;
+mod get;
+mod import;
+mod list;
+mod models;
+mod resource_kinds;
+mod schema;
+mod search;
+mod self_update;
+mod serve;
+mod standalone;
+mod start;
+mod stop;
+mod test;
+mod tokens;
+mod tool_args;
+mod top;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::error::CommandError;
+
+/// Makes [`Command`] from rows: the name and the arguments of a command, and the function that runs it.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:path;)*) => {
+        /// A command with its arguments. The order is the order of the help.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$attribute])* $name($args),)*
+        }
+
+        impl Command {
+            /// Runs the command.
+            pub(crate) fn run(&self) -> Result<ExitCode, CommandError> {
+                match self {
+                    $(Self::$name(args) => $run(args),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Serve(Box<serve::Serve>) => serve::run;
+    Agent(agent::Agent) => agent::run;
+    Standalone(Box<standalone::Standalone>) => standalone::run;
+    Import(import::Import) => import::run;
+    Connect(connect::Connect) => connect::run;
+    Enable(enable::Enable) => enable::enable;
+    Disable(enable::Disable) => enable::disable;
+    Doctor(doctor::Doctor) => doctor::run;
+    Top(Box<top::Top>) => top::run;
+    List(Box<list::List>) => list::run;
+    Get(Box<get::Get>) => get::run;
+    Create(Box<create::Create>) => create::run;
+    Start(Box<start::Start>) => start::run;
+    Stop(Box<stop::Stop>) => stop::run;
+    Check(Box<check::Check>) => check::run;
+    Search(Box<search::Search>) => search::run;
+    Tokens(Box<tokens::Tokens>) => tokens::run;
+    Models(models::Models) => models::run;
+    Call(Box<call::Call>) => call::run;
+    Events(Box<events::Events>) => events::run;
+    Auth(Box<auth::Auth>) => auth::run;
+    Context(context::Context) => context::run;
+    Schema(schema::Schema) => schema::run;
+    Test(Box<test::Test>) => test::run;
+    Version(Box<version::Version>) => version::run;
+    SelfUpdate(self_update::SelfUpdate) => self_update::run;
+    #[command(alias = "completions")]
+    Completion(completion::Completion) => completion::run;
+}

@@ -1,4 +1,4 @@
-//! From what was typed to an exit code, the same for every program.
+//! The entry point of a program: parses the command line and turns errors into exit codes.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::{error::CommandError, output};
 
-/// Runs `command` with what was typed, or says what is wrong with it.
+/// Parses the command line and runs `command`, or reports what is wrong with it.
 pub(crate) fn enter<C: Parser>(
     words: impl IntoIterator<Item = OsString>,
     command: impl FnOnce(C) -> Result<ExitCode, CommandError>,
@@ -14,7 +14,7 @@ pub(crate) fn enter<C: Parser>(
     let typed = match C::try_parse_from(words) {
         Ok(typed) => typed,
         Err(err) => {
-            // What clap has to say goes where clap wants it; there is nowhere to report a failure.
+            // Clap chooses the stream. If it is closed, there is nowhere to report that.
             drop(err.print());
             return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
         }

@@ -166,11 +166,13 @@ fn hints(error: &RemoteError) -> Vec<String> {
         RemoteError::AuthFailed { endpoint, .. } => {
             vec![format!("try again with `muster auth login --endpoint {endpoint}`")]
         }
-        RemoteError::Connect(_) => vec![
+        RemoteError::Unreachable(_) | RemoteError::Insecure(_) | RemoteError::Connect(_) => vec![
             "check the endpoint with `muster context list`, or set one with --endpoint".to_owned(),
         ],
+        RemoteError::Reply { .. } => vec!["the gateway may be of another version".to_owned()],
         RemoteError::NotRunning
         | RemoteError::NotResponding { .. }
+        | RemoteError::Tool { .. }
         | RemoteError::Call { .. }
         | RemoteError::Meta { .. }
         | RemoteError::Empty { .. }
@@ -185,7 +187,11 @@ const fn exit_code(error: &RemoteError) -> u8 {
         RemoteError::AuthFailed { .. } => 3,
         RemoteError::NotRunning
         | RemoteError::NotResponding { .. }
+        | RemoteError::Unreachable(_)
+        | RemoteError::Insecure(_)
         | RemoteError::Connect(_)
+        | RemoteError::Tool { .. }
+        | RemoteError::Reply { .. }
         | RemoteError::Call { .. }
         | RemoteError::Meta { .. }
         | RemoteError::Empty { .. }

@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! The listening sockets of a gateway.
 
 use std::{
     io,
@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::error::CommandError;
 
-/// Listens on what the service manager passed on, else on every address of `host`. `setting` is what
-/// chooses the port.
+/// Takes the sockets that the service manager passed, else listens on every address of `host`. `setting` names the
+/// setting of the port in errors.
 pub(crate) async fn open(
     host: &str,
     port: u16,
@@ -30,12 +30,12 @@ pub(crate) async fn open(
     let mut listeners: Vec<TcpListener> = Vec::new();
     let mut refused = None;
     for address in addresses {
-        // Of a name with two addresses, both have to have one port.
+        // A name may have two addresses: with port 0, the second takes the port that the first got.
         let port = listeners.first().and_then(|first| first.local_addr().ok()).map(|a| a.port());
         let address = port.map_or(address, |port| SocketAddr::new(address.ip(), port));
         match TcpListener::bind(address).await {
             Ok(listener) => listeners.push(listener),
-            // A machine without one of the two families is served on the other.
+            // IPv4 or IPv6 may be missing on this machine; the other is enough.
             Err(err) if err.kind() == io::ErrorKind::AddrNotAvailable => refused = Some(err),
             Err(err) => return Err(cannot(err.to_string())),
         }
@@ -58,7 +58,7 @@ fn from_service_manager() -> io::Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// The address that clients use.
+/// The URL that clients use.
 pub(crate) fn url(host: &str, listeners: &[TcpListener]) -> String {
     let port = listeners.first().and_then(|first| first.local_addr().ok()).map_or(0, |a| a.port());
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };

@@ -78,6 +78,11 @@ impl Visit for Message<'_> {
     }
 }
 
+/// Whether a character could rewrite the screen or reorder text.
+fn is_harmful(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Writes text without the control characters that forge log lines or drive a terminal.
 ///
 /// Names and errors of clients and servers are part of log lines. A line break continues on an
@@ -95,10 +100,7 @@ impl fmt::Write for Printable<'_> {
         for c in text.chars() {
             match c {
                 '\n' => self.0.push_str("\n  "),
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                    self.0.extend(c.escape_unicode());
-                }
-                _ if c.is_control() => self.0.extend(c.escape_default()),
+                _ if is_harmful(c) => self.0.extend(c.escape_default()),
                 _ => self.0.push(c),
             }
         }

@@ -1,14 +1,12 @@
-//! What people read: data on standard output, everything else on standard error.
+//! The output of commands: data on standard output, everything else on standard error.
 
-pub mod cell;
 pub mod format;
-pub mod grid;
-pub mod object_page;
-pub mod object_table;
+pub mod json_view;
+pub mod properties;
+pub mod reply;
 pub mod spinner;
 pub mod table;
 pub mod tool_page;
-pub mod tool_text;
 pub mod yaml;
 
 use std::{
@@ -18,22 +16,23 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use muster_client::env_vars;
-use muster_core::text::for_terminal;
+use muster_core::{json::raw, text::for_terminal};
 use serde::Serialize;
 
+use self::format::OutputFormat;
 use crate::error::CommandError;
 
-/// How a command prints its result.
+/// The output format of commands that do not use a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people.
     #[default]
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell, if it needs quotes.
 pub fn shell_quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./~:@%+=,".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
@@ -42,20 +41,20 @@ pub fn shell_quoted(word: &str) -> String {
     }
 }
 
-/// What a piece of text means. Colour shows it on a terminal; the words carry it everywhere.
+/// The meaning of a piece of text. A terminal shows it as colour; the text itself says it everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// It is as it should be.
+    /// A success.
     Good,
-    /// It is not.
+    /// A failure.
     Bad,
-    /// Worth a look.
+    /// A warning.
     Warning,
     /// A heading or a name.
     Strong,
 }
 
-/// Prints to one stream, in colour only where a person looks at it.
+/// Prints to standard output, in colour only on a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
     terminal: bool,
@@ -64,7 +63,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// A printer for the standard output.
+    /// The printer of standard output.
     pub fn stdout() -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
@@ -74,17 +73,17 @@ impl Printer {
         }
     }
 
-    /// How many columns there are; none where nobody minds long lines.
+    /// The width of the terminal; none if output goes to a file or a pipe.
     pub fn width(&self) -> Option<u16> {
         self.width
     }
 
-    /// Text in the colour of its mood.
-    pub fn paint(&self, mood: Tone, text: &str) -> String {
+    /// Text in the colour of its tone.
+    pub fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.coloured {
             return text.to_owned();
         }
-        let style = match mood {
+        let style = match tone {
             Tone::Good => AnsiColor::Green.on_default(),
             Tone::Bad => AnsiColor::Red.on_default(),
             Tone::Warning => AnsiColor::Yellow.on_default(),
@@ -93,7 +92,7 @@ impl Printer {
         format!("{style}{text}{style:#}")
     }
 
-    /// Prints one line or block of text. A reader that left early is no error.
+    /// Prints one line or block of text. A closed pipe is not an error.
     pub fn line(&self, text: &str) -> Result<(), CommandError> {
         match writeln!(io::stdout(), "{}", shown(text, self.terminal)) {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
@@ -101,7 +100,7 @@ impl Printer {
         }
     }
 
-    /// Prints text as it is, and shows it at once.
+    /// Prints text without a line end, and flushes it.
     pub fn part(&self, text: &str) -> Result<(), CommandError> {
         write_out(&shown(text, self.terminal))
     }
@@ -109,6 +108,20 @@ impl Printer {
     /// Clears the screen.
     pub fn clear(&self) -> Result<(), CommandError> {
         write_out("\u{1b}[H\u{1b}[2J")
+    }
+
+    /// Prints a value in the format of the command; `page` makes the text for people.
+    pub fn value(
+        &self,
+        value: &impl Serialize,
+        format: OutputFormat,
+        page: impl FnOnce() -> String,
+    ) -> Result<(), CommandError> {
+        match format {
+            OutputFormat::Json => self.json(value),
+            OutputFormat::Yaml => self.line(&yaml::document(&raw(value))),
+            OutputFormat::Table | OutputFormat::Wide => self.line(&page()),
+        }
     }
 
     /// Prints a value as JSON.
@@ -119,7 +132,7 @@ impl Printer {
     }
 }
 
-/// Writes to the standard output at once. A reader that left early is no error.
+/// Writes to standard output and flushes it. A closed pipe is not an error.
 fn write_out(text: &str) -> Result<(), CommandError> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -128,7 +141,7 @@ fn write_out(text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Prints a question and reads the line that is typed behind it; at the end of the input, nothing.
+/// Prints a question and reads a line; the line is empty at the end of the input.
 pub fn ask(question: &str) -> Result<String, CommandError> {
     Printer::stdout().part(question)?;
     let mut line = String::new();
@@ -136,7 +149,7 @@ pub fn ask(question: &str) -> Result<String, CommandError> {
     Ok(line.trim().to_owned())
 }
 
-/// Asks a question that is answered with yes or no; no answer is a no.
+/// Asks a yes-or-no question. Everything but `y` and `yes` is a no.
 pub fn confirm(text: &str) -> Result<bool, CommandError> {
     let line = ask(text)?.to_lowercase();
     Ok(line == "y" || line == "yes")
@@ -186,7 +199,7 @@ fn shown(text: &str, terminal: bool) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Prints an error and its hints to standard error; `word` is what the program calls an error.
+/// Prints an error and its hints to standard error. `word` is the program's label of errors.
 pub fn report(word: &str, error: &CommandError) {
     let word = painted(word, AnsiColor::Red.on_default().bold());
     to_stderr(&shown(&format!("{word}: {error}\n"), io::stderr().is_terminal()));
@@ -196,19 +209,19 @@ pub fn report(word: &str, error: &CommandError) {
     }
 }
 
-/// Prints a next step to standard error.
+/// Prints a hint to standard error.
 pub fn hint(hint: &str) {
     let word = painted("hint", AnsiColor::Cyan.on_default());
     to_stderr(&shown(&format!("{word}: {hint}\n"), io::stderr().is_terminal()));
 }
 
-/// Prints something to standard error that nobody has to act on at once.
+/// Prints a warning to standard error.
 pub fn warn(text: &str) {
     let word = painted("Warning", AnsiColor::Yellow.on_default());
     to_stderr(&shown(&format!("{word}: {text}\n"), io::stderr().is_terminal()));
 }
 
-/// Prints to standard error that something failed; the words come later.
+/// Prints a mark of failure to standard error; the error follows.
 pub fn failure(text: &str) {
     to_stderr(&format!("{}\n", painted(text, AnsiColor::Red.on_default())));
 }
@@ -220,7 +233,7 @@ fn painted(word: &str, style: Style) -> String {
     word.to_owned()
 }
 
-/// Prints text to standard error as it is.
+/// Prints text to standard error, without a line end.
 pub fn to_stderr(text: &str) {
     // Standard error is the last resort; there is nowhere to report that it is closed.
     drop(io::stderr().write_all(text.as_bytes()));

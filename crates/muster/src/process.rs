@@ -1,4 +1,4 @@
-//! This process: its environment, and when it has to end.
+//! The process of a command: runtime, environment, signals, memory.
 
 use std::{convert::Infallible, future, process::ExitCode, time::Duration};
 
@@ -15,11 +15,18 @@ use crate::error::CommandError;
 pub(crate) fn block_on(
     command: impl Future<Output = Result<(), CommandError>>,
 ) -> Result<ExitCode, CommandError> {
+    block_on_code(async { command.await.map(|()| ExitCode::SUCCESS) })
+}
+
+/// Runs a command that chooses its exit code on a single-threaded runtime.
+pub(crate) fn block_on_code(
+    command: impl Future<Output = Result<ExitCode, CommandError>>,
+) -> Result<ExitCode, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(command);
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
-    done.map(|()| ExitCode::SUCCESS)
+    done
 }
 
 /// The environment that CLI definitions are expanded from.
@@ -33,7 +40,7 @@ pub(crate) fn environment() -> Environment {
 pub(crate) fn stop_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async move {
-        // Where signals cannot be caught they end the process by themselves.
+        // If signals cannot be caught, they end the process by themselves.
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             return future::pending().await;
         };
@@ -44,38 +51,38 @@ pub(crate) fn stop_requested() -> impl Future<Output = ()> {
     }
 }
 
-/// A process that hardly computes for this long has done what it had to do.
-const REST: Duration = Duration::from_millis(250);
-/// How long a process that was at rest is left alone, in the end.
-const LEFT_ALONE: Duration = Duration::from_secs(600);
+/// A process that uses no CPU time for this long is idle.
+const IDLE: Duration = Duration::from_millis(250);
+/// The longest interval between two releases of memory.
+const MAX_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Does what lasts, and gives back the memory that starting took once this process is at rest. Servers
-/// start one after another, so that is looked after again, less and less often.
-pub(crate) async fn lasting<T>(work: impl Future<Output = T>) -> T {
+/// Runs a server, and releases the memory that only its start needed once the process is idle. Upstream servers start
+/// one after another, so this is repeated with growing intervals.
+pub(crate) async fn releasing_memory<T>(work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
-        never = slim_down() => match never {},
+        never = release_memory() => match never {},
     }
 }
 
-async fn slim_down() -> Infallible {
-    let (mut pause, mut known) = (REST, None);
+async fn release_memory() -> Infallible {
+    let (mut interval, mut released_at) = (IDLE, None);
     loop {
-        let computed = at_rest().await;
-        if computed != known {
+        let used = until_idle().await;
+        if used != released_at {
             pages::release_code_pages();
-            known = pages::cpu_ticks();
+            released_at = pages::cpu_ticks();
         }
-        sleep(pause).await;
-        pause = LEFT_ALONE.min(pause * 2);
+        sleep(interval).await;
+        interval = MAX_INTERVAL.min(interval * 2);
     }
 }
 
-/// Waits until this process hardly computes. Gives what it has computed by then.
-async fn at_rest() -> Option<u64> {
+/// Waits until the process is idle. Returns the CPU time it has used.
+async fn until_idle() -> Option<u64> {
     let mut before = pages::cpu_ticks();
     loop {
-        sleep(REST).await;
+        sleep(IDLE).await;
         let now = pages::cpu_ticks();
         if now == before {
             return now;

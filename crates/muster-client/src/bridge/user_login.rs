@@ -3,6 +3,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use muster_api::auth::ServerAuthStatus;
 use muster_core::backend::BoxFuture;
 use muster_exec::browser;
 use muster_mcp_client::bridge::{LoginProvider, TokenRenewal};
@@ -16,10 +17,10 @@ use crate::{
     login::{
         self, AuthMode,
         flow::{self, PendingLogin, Prompting},
-        server_logins::{self, ServerLogin},
+        server_logins,
         token_store::{StoredToken, TokenStore},
     },
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
 };
 
 /// The polling interval for tokens that another process stores.
@@ -135,11 +136,11 @@ impl UserLogin {
 
     async fn log_in_once(&self) -> Result<(), RemoteError> {
         let token = self.token.borrow().clone();
-        let auth = token.map_or(Auth::None, Auth::Bearer);
+        let auth = token.map_or(Credentials::None, Credentials::Bearer);
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
         let servers =
-            server_logins::list(&remote).await?.into_iter().filter(ServerLogin::needs_login);
+            server_logins::list(&remote).await?.into_iter().filter(ServerAuthStatus::needs_login);
         for server in servers.filter(|server| server.sso().is_none()) {
             if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);
@@ -217,8 +218,8 @@ fn access_token(token: &StoredToken) -> String {
 
 async fn token(target: &Target) -> Option<String> {
     match login::stored_auth(target).await {
-        Auth::Bearer(token) => Some(token),
-        Auth::None => None,
+        Credentials::Bearer(token) => Some(token),
+        Credentials::None => None,
     }
 }
 

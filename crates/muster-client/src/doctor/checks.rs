@@ -15,7 +15,7 @@ use super::{Finding, Hop};
 use crate::{
     env_vars,
     login::token_store::TokenStore,
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
     secrets::{self, SecretStore},
 };
 
@@ -134,16 +134,14 @@ pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
             _ => Finding::warning(Hop::Gateway, url, "no gateway is running")
                 .fix("start one with `muster serve`"),
         },
-        _ if message.contains("TLS") || message.contains("certificate") => {
-            Finding::bad(Hop::Certificates, url, message)
-                .fix("add the CA that signed it to the certificates this machine trusts")
-        }
+        RemoteError::Insecure(_) => Finding::bad(Hop::Certificates, url, message)
+            .fix("add the CA that signed it to the certificates this machine trusts"),
         _ => Finding::bad(Hop::Gateway, url, message)
             .fix("check the endpoint with `muster context list`"),
     }]
 }
 
-async fn login(target: &Target) -> Auth {
+async fn login(target: &Target) -> Credentials {
     crate::login::stored_auth(target).await
 }
 

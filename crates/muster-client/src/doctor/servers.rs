@@ -67,25 +67,58 @@ async fn list(connect: &dyn Connector, server: &McpServer) -> Result<ServerListi
     let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
     let connection = match connect.connect(request).await {
         Ok(connection) => connection,
-        Err(error) => return Err(failure(name, &error, "connecting")),
+        Err(error) => return Err(failure(server, &error, "connecting")),
     };
     let listed = connection.list().await;
     connection.close().await;
-    listed.map_err(|error| failure(name, &error, "listing its tools"))
+    listed.map_err(|error| failure(server, &error, "listing its tools"))
 }
 
-fn failure(name: &str, error: &ConnectError, doing: &str) -> Finding {
-    let message = error.to_string();
+fn failure(server: &McpServer, error: &ConnectError, doing: &str) -> Finding {
+    let name = &server.name;
+    let failed = || Finding::bad(Hop::Handshake, name, format!("{doing}: {error}"));
     match error {
         ConnectError::Unauthorized { .. } => Finding::bad(Hop::Login, name, "it requires a login")
             .fix(format!("log in with `muster auth login --server {name}`")),
-        _ if message.contains("TLS") => Finding::bad(Hop::Certificates, name, message)
+        ConnectError::Insecure(reason) => Finding::bad(Hop::Certificates, name, reason)
             .fix("add the CA that signed its certificate to those this machine trusts"),
-        _ if message.contains("cannot be reached") || message.contains("timed out") => {
-            Finding::bad(Hop::Handshake, name, format!("{doing}: {message}"))
-                .fix("check its address and that the server is running")
+        ConnectError::Transient(_) | ConnectError::Permanent(_) if server.spec.kind.is_local() => {
+            failed().fix("run its command in a terminal and look at its output")
         }
-        _ => Finding::bad(Hop::Handshake, name, format!("{doing}: {message}"))
-            .fix("run its command in a terminal and look at its output"),
+        ConnectError::Transient(_) => {
+            failed().fix("check its `url`, and that the server is running")
+        }
+        ConnectError::Permanent(_) => {
+            failed().fix("check its `url` and `type`: an MCP server must answer there")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::mcpserver::{McpServer, McpServerSpec, ServerType};
+    use muster_core::connect::ConnectError;
+
+    use super::{Hop, failure};
+
+    #[test]
+    fn the_fix_follows_from_the_kind_of_the_error() {
+        let fix = |kind: ServerType, error: ConnectError| {
+            let spec = McpServerSpec { kind, ..McpServerSpec::default() };
+            let server = McpServer::new("s", "default", spec);
+            let finding = failure(&server, &error, "connecting");
+            (finding.hop, finding.fix.unwrap())
+        };
+        let text = || "no TLS with the certificate, timed out".to_owned();
+        let (hop, said) = fix(ServerType::Stdio, ConnectError::Permanent(text()));
+        assert_eq!(hop, Hop::Handshake);
+        assert!(said.starts_with("run its command"), "{said}");
+        let (hop, said) = fix(ServerType::Sse, ConnectError::Permanent(text()));
+        assert_eq!(hop, Hop::Handshake);
+        assert!(said.starts_with("check its `url` and `type`"), "{said}");
+        let (_, said) = fix(ServerType::StreamableHttp, ConnectError::Transient(text()));
+        assert!(said.contains("is running"), "{said}");
+        let (hop, _) = fix(ServerType::Sse, ConnectError::Insecure("odd".to_owned()));
+        assert_eq!(hop, Hop::Certificates);
     }
 }

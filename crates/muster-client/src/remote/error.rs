@@ -1,5 +1,6 @@
 //! Errors of requests to a gateway.
 
+use muster_api::error::ErrorKind;
 use muster_mcp_client::TransportError;
 use thiserror::Error;
 
@@ -41,7 +42,13 @@ pub enum RemoteError {
         /// The cause.
         reason: String,
     },
-    /// The connection failed.
+    /// The gateway cannot be reached, or the connection was lost while it was made.
+    #[error("initialization failed: {0}")]
+    Unreachable(String),
+    /// TLS cannot be set up, or the certificate of the gateway is not trusted.
+    #[error("initialization failed: {0}")]
+    Insecure(String),
+    /// The connection failed in another way.
     #[error("initialization failed: {0}")]
     Connect(String),
     /// The request of a tool call failed.
@@ -58,6 +65,22 @@ pub enum RemoteError {
         /// The tool.
         tool: String,
         /// The error text of the gateway.
+        reason: String,
+    },
+    /// The tool reported an error.
+    #[error("{text}")]
+    Tool {
+        /// Its text.
+        text: String,
+        /// What kind of error it is, if the tool says so.
+        kind: Option<ErrorKind>,
+    },
+    /// The reply of a tool is not of its type.
+    #[error("cannot read the reply of {tool}: {reason}")]
+    Reply {
+        /// The tool.
+        tool: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// The response has no content.
@@ -90,6 +113,10 @@ impl RemoteError {
             TransportError::Status { status } if target.is_local() => {
                 Self::NotResponding { status }
             }
+            TransportError::Unreachable(reason) | TransportError::Lost(reason) => {
+                Self::Unreachable(reason)
+            }
+            TransportError::Insecure(reason) => Self::Insecure(reason),
             other => Self::Connect(other.to_string()),
         }
     }

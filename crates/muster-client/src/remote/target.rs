@@ -18,7 +18,7 @@ pub struct Target {
     /// Its URL.
     pub url: String,
     /// The transport at this URL.
-    pub transport: Transport,
+    pub transport: GatewayTransport,
     /// Where the URL comes from.
     pub origin: Origin,
 }
@@ -34,7 +34,7 @@ pub enum Origin {
 
 /// The transport to a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum GatewayTransport {
     /// Streamable HTTP.
     StreamableHttp,
     /// HTTP with server-sent events, as in 2024-11-05.
@@ -80,8 +80,11 @@ pub enum TargetError {
 impl Target {
     /// The gateway at a URL.
     pub fn at(url: &str) -> Self {
-        let transport =
-            if url.ends_with("/sse") { Transport::Sse } else { Transport::StreamableHttp };
+        let transport = if url.ends_with("/sse") {
+            GatewayTransport::Sse
+        } else {
+            GatewayTransport::StreamableHttp
+        };
         Self { url: url.to_owned(), transport, origin: Origin::Named }
     }
 
@@ -123,12 +126,12 @@ impl Target {
     /// The same gateway over streamable HTTP, if its URL is known: a configured gateway serves both.
     pub fn streamable(&self) -> Option<Self> {
         match (self.transport, self.origin) {
-            (Transport::StreamableHttp, _) => Some(self.clone()),
-            (Transport::Sse, Origin::Named) => None,
-            (Transport::Sse, Origin::Configured) => {
+            (GatewayTransport::StreamableHttp, _) => Some(self.clone()),
+            (GatewayTransport::Sse, Origin::Named) => None,
+            (GatewayTransport::Sse, Origin::Configured) => {
                 let base = self.url.strip_suffix("/sse")?;
                 let url = format!("{base}/mcp");
-                Some(Self { url, transport: Transport::StreamableHttp, origin: self.origin })
+                Some(Self { url, transport: GatewayTransport::StreamableHttp, origin: self.origin })
             }
         }
     }
@@ -168,7 +171,7 @@ fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
 mod tests {
     use muster_config::settings;
 
-    use super::{Target, Transport};
+    use super::{GatewayTransport, Target};
 
     #[test]
     fn local_urls() {
@@ -183,8 +186,8 @@ mod tests {
         {
             assert!(!local(url), "{url}");
         }
-        assert_eq!(Target::at("http://h/sse").transport, Transport::Sse);
-        assert_eq!(Target::at("http://h/mcp").transport, Transport::StreamableHttp);
+        assert_eq!(Target::at("http://h/sse").transport, GatewayTransport::Sse);
+        assert_eq!(Target::at("http://h/mcp").transport, GatewayTransport::StreamableHttp);
     }
 
     #[test]
@@ -201,7 +204,7 @@ mod tests {
         let settings = settings::parse("aggregator: {transport: sse}").unwrap().value;
         let carried = Target::configured(&settings).unwrap().streamable().unwrap();
         assert_eq!(carried.url, "http://localhost:8090/mcp");
-        assert_eq!(carried.transport, Transport::StreamableHttp);
+        assert_eq!(carried.transport, GatewayTransport::StreamableHttp);
         assert_eq!(Target::at("http://h/sse").streamable(), None);
         assert_eq!(
             url("aggregator: {transport: stdio}").unwrap_err(),

@@ -1,6 +1,8 @@
 //! The response of a tool, unwrapped from `call_tool`.
 
+use muster_api::error::{ErrorDetails, ErrorKind};
 use muster_core::json::{Raw, RawObject};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::RemoteError;
@@ -83,6 +85,30 @@ impl ToolResponse {
         }
     }
 
+    /// The reply of a core tool as its type, or the error that the tool reports.
+    pub fn reply<T: DeserializeOwned>(&self, tool: &str) -> Result<T, RemoteError> {
+        if self.failed {
+            let text = self.texts().join("\n");
+            return Err(RemoteError::Tool { text, kind: self.error_kind() });
+        }
+        let text = self.texts().first().copied().unwrap_or_default();
+        serde_json::from_str(text).map_err(|error| {
+            let reason = error.to_string();
+            RemoteError::Reply { tool: tool.to_owned(), reason }
+        })
+    }
+
+    /// The kind of the error that the tool reports, if it says so.
+    pub fn error_kind(&self) -> Option<ErrorKind> {
+        let details: Option<ErrorDetails> = self.details().filter(|_| self.failed);
+        details.map(|details| details.error)
+    }
+
+    /// Its structured content as a type.
+    pub fn details<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.structured.as_ref()?.get()).ok()
+    }
+
     /// Its text blocks.
     pub fn texts(&self) -> Vec<&str> {
         let texts = self.content.iter().filter_map(|content| match content {
@@ -99,9 +125,9 @@ impl ToolResponse {
 /// The result that `call_tool` wraps as JSON text.
 fn wrapped_result(text: &str) -> Option<ToolResponse> {
     let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
-    let said = inner.get("isError")?.get();
-    let listed = inner.get("content")?.get();
-    let fits = matches!(said, "true" | "false") && listed.starts_with('[');
+    let is_error = inner.get("isError")?.get();
+    let content = inner.get("content")?.get();
+    let fits = matches!(is_error, "true" | "false") && content.starts_with('[');
     fits.then(|| ToolResponse::read(&inner))
 }
 
@@ -123,7 +149,7 @@ impl ContentBlock {
         }
     }
 
-    /// It as a line or block for people.
+    /// Its text for people.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -191,6 +217,23 @@ mod tests {
         let inner = json!({"isError": false, "content": content, "structuredContent": {"n": 1}});
         expect![[r#"worked ["a", "[Image: MIME type image/png, 3 bytes]", "[Audio: MIME type audio/ogg, 2 bytes]", "[Resource: file:///x]", "inside", "{\"type\":\"odd\",\"n\":1}"] {"n":1}"#]]
             .assert_eq(&seen(wrapped(inner)));
+    }
+
+    #[test]
+    fn replies_are_read_as_their_types() {
+        let read = |inner: Value| {
+            let response = ToolResponse::unwrapped(&raw(&wrapped(inner)), "core_x").unwrap();
+            response.reply::<Vec<u8>>("core_x").map_err(|err| format!("{err:?}"))
+        };
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        assert_eq!(read(json!({"isError": false, "content": text("[1]")})).unwrap(), [1]);
+        let odd = read(json!({"isError": false, "content": text("{}")})).unwrap_err();
+        assert!(odd.starts_with("Reply { tool: \"core_x\", reason: \"invalid type: map"), "{odd}");
+        let failed = |error: &str| json!({"isError": true, "content": text("no"), "structuredContent": {"error": error}});
+        let missing = read(failed("not_found")).unwrap_err();
+        assert_eq!(missing, "Tool { text: \"no\", kind: Some(NotFound) }");
+        let newer = read(failed("too_sunny")).unwrap_err();
+        assert_eq!(newer, "Tool { text: \"no\", kind: Some(Other) }");
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use muster_api::auth::LoginDetails;
 use muster_core::{
     backend::CallContext,
-    json::{Raw, raw},
+    json::raw,
     logins::{AuthMethod, LoginError, LoginService, LoginSubject},
 };
 use serde_json::json;
 
-use super::{Args, Audience, CoreTool, ToolReply};
+use super::{Args, Audience, CoreTool, Failure, Reply, ToolReply};
 use crate::{
     handle::Handle,
     principals::{LoginCompleted, OwnerStanding, protected_server},
@@ -60,15 +60,15 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         )
     })?;
     let Some(known) = settled(handle, server).await else {
-        return Err(format!(
+        return Err(Failure::not_found(format!(
             "Server '{server}' not found. Read the resource auth://status for the servers that \
              require a login, or call core_mcpserver_list for all."
-        ));
+        )));
     };
     if !known.status.needs_login {
         return match known.status.condition.is_up() {
-            true => Ok(format!("Server '{server}' is already authenticated and connected.")),
-            false => Ok(format!("Server '{server}' does not require authentication.")),
+            true => Ok(format!("Server '{server}' is already authenticated and connected.").into()),
+            false => Ok(format!("Server '{server}' does not require authentication.").into()),
         };
     }
     let logins = handle.principals.logins();
@@ -80,27 +80,29 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let more = wants_more().await;
     let standing = handle.principals.standing(&person.owner, server);
     if matches!(standing, OwnerStanding::Connected { .. }) && !more {
-        return Ok(format!("Server '{server}' is already authenticated for this session."));
+        return Ok(format!("Server '{server}' is already authenticated for this session.").into());
     }
     let Some(logins) = logins else {
         return Err(format!(
             "OAuth is not configured. Server '{server}' requires authentication but OAuth proxy is \
              not enabled. Set aggregator.oauth.mcpClient.enabled and publicUrl in config.yaml."
-        ));
+        )
+        .into());
     };
     if more {
         return challenge(handle, logins, &person, &known).await;
     }
     match handle.principals.connect_silently(&person, &known).await {
-        Ok(counts) => Ok(connected(server, counts)),
-        Err(error) if means.is_silent() => Err(not_silently(server, means, &error)),
+        Ok(counts) => Ok(connected(server, counts).into()),
+        Err(error) if means.is_silent() => Err(not_silently(server, means, &error).into()),
         Err(LoginError::Required) => challenge(handle, logins, &person, &known).await,
-        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause).into()),
         Err(_) if wants_more().await => challenge(handle, logins, &person, &known).await,
         Err(error) => Err(format!(
             "Failed to connect to '{server}': {error}\n\nIf it does not work after a while, log out \
              with core_auth_logout and log in again."
-        )),
+        )
+        .into()),
     }
 }
 
@@ -148,30 +150,27 @@ async fn challenge(
     let server = &known.server.name;
     let arrived = Arc::new(LoginCompleted(Arc::downgrade(&handle.principals)));
     match logins.begin(person, &protected_server(known), arrived).await {
-        Ok(url) => Ok(format!(
-            "Authentication Required\n\nServer: {server}\nStatus: Authentication required for \
-             {server}. Please sign in.\n\nOpen this address in a browser to sign in:\n\n{url}\n\nAfter \
-             signing in, call core_auth_login again to see what the server offers."
-        )),
-        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause)),
-        Err(error) => Err(format!("Failed to create authentication challenge: {error}")),
+        Ok(auth_url) => {
+            let text = format!(
+                "Authentication Required\n\nServer: {server}\nStatus: Authentication required for \
+                 {server}. Please sign in.\n\nOpen this address in a browser to sign in:\n\n{auth_url}\n\n\
+                 After signing in, call core_auth_login again to see what the server offers."
+            );
+            Ok(Reply { text, details: Some(raw(&LoginDetails { auth_url })) })
+        }
+        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause).into()),
+        Err(error) => Err(format!("Failed to create authentication challenge: {error}").into()),
     }
-}
-
-/// The URL to open, for programs.
-pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
-    let is_address = |line: &&str| line.starts_with("http://") || line.starts_with("https://");
-    let auth_url = text.lines().find(is_address).filter(|_| tool == "core_auth_login")?;
-    Some(raw(&LoginDetails { auth_url: auth_url.to_owned() }))
 }
 
 async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let server = args.text("server").ok_or(NO_SERVER)?;
     if !handle.principals.log_out(cx.caller, server).await {
-        return Err(format!("Server '{server}' not found."));
+        return Err(Failure::not_found(format!("Server '{server}' not found.")));
     }
     Ok(format!(
         "Successfully logged out from '{server}'.\n\nUse core_auth_login with server='{server}' to log \
          in again."
-    ))
+    )
+    .into())
 }

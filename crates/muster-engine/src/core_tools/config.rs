@@ -1,6 +1,7 @@
 //! `core_config_*`: the gateway's configuration.
 
-use serde_json::json;
+use muster_api::config::ConfigInfo;
+use serde_json::{Value, json};
 
 use super::{Args, Audience, CoreTool, ToolReply, object};
 use crate::{handle::Handle, reconcile::Edit, store::Severity};
@@ -11,7 +12,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         audience: Audience::Everyone,
         summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
-        run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
+        run: |handle, _, _| Box::pin(async { config(handle.now().settings.view()) }),
     },
     CoreTool {
         name: "core_config_get_aggregator",
@@ -19,9 +20,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are redacted.",
         schema: nothing,
-        run: |handle, _, _| {
-            Box::pin(async { Ok(handle.now().settings.aggregator.view().to_string()) })
-        },
+        run: |handle, _, _| Box::pin(async { config(handle.now().settings.aggregator.view()) }),
     },
     CoreTool {
         name: "core_config_update_aggregator",
@@ -52,28 +51,34 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
 ];
 
-fn nothing() -> serde_json::Value {
+fn nothing() -> Value {
     json!({"type": "object"})
 }
 
+fn config(settings: Value) -> ToolReply {
+    let config: ConfigInfo = serde_json::from_value(settings)
+        .map_err(|error| format!("the configuration cannot be shown: {error}"))?;
+    Ok(object(&config))
+}
+
 async fn update(handle: &Handle, args: Args) -> ToolReply {
-    let given = object(args.object("aggregator").ok_or("aggregator is required")?);
+    let given = args.object("aggregator").ok_or("aggregator is required")?.to_string();
     let failed = |problem: String| format!("Failed to parse aggregator config: {problem}");
     let updated = handle.now().settings.aggregator.updated(&given);
     let updated = updated.map_err(|error| failed(error.to_string()))?;
     // An unknown key is almost always a typo: report it.
     if let Some(warning) = updated.warnings.first() {
-        return Err(failed(warning.to_string()));
+        return Err(failed(warning.to_string()).into());
     }
     let written = handle.edit(Edit::Settings(Some(given))).await;
     written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
-    Ok("Successfully updated aggregator configuration".to_owned())
+    Ok("Successfully updated aggregator configuration".into())
 }
 
 async fn save(handle: &Handle) -> ToolReply {
     let written = handle.edit(Edit::Settings(None)).await;
     written.map_err(|error| format!("failed to write config file: {error}"))?;
-    Ok("Configuration saved successfully".to_owned())
+    Ok("Configuration saved successfully".into())
 }
 
 async fn reload(handle: &Handle) -> ToolReply {
@@ -84,7 +89,7 @@ async fn reload(handle: &Handle) -> ToolReply {
         problem.severity == Severity::Error && problem.path.ends_with("config.yaml")
     });
     match errors.next() {
-        Some(problem) => Err(failed(problem.to_string())),
-        None => Ok("Configuration reloaded successfully".to_owned()),
+        Some(problem) => Err(failed(problem.to_string()).into()),
+        None => Ok("Configuration reloaded successfully".into()),
     }
 }

@@ -10,9 +10,10 @@ use muster_core::{
     backend::CallContext,
     fields::{Field, FieldTable, FieldType},
 };
+use muster_gateway::condition::ServerCondition;
 use serde_json::{Value, json};
 
-use super::{Args, Audience, CoreTool, ToolReply, args::unfit, object};
+use super::{Args, Audience, CoreTool, Failure, Reply, ToolReply, args::unfit, object};
 use crate::{
     handle::Handle,
     principals::OwnerStanding,
@@ -149,21 +150,21 @@ pub(super) fn redacted(settings: &IndexMap<String, String>) -> IndexMap<String, 
     settings.iter().map(redacted).collect()
 }
 
-fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
+fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     let view = handle.now();
-    let infos = view.servers.values().map(|entry| McpServerInfo {
-        session: session(handle, cx, &entry.server.name),
-        ..info(entry)
+    let (all, verbose) = (args.flag("showAll"), args.flag("verbose"));
+    let has_failed = |entry: &ServerEntry| {
+        matches!(entry.status.condition, ServerCondition::Failed | ServerCondition::Unreachable)
+    };
+    let shown = view.servers.values().filter(|entry| all || !has_failed(entry));
+    let infos = shown.map(|entry| {
+        let session = session(handle, cx, &entry.server.name);
+        let info = info(entry);
+        let error = if verbose { info.error } else { String::new() };
+        McpServerInfo { session, error, ..info }
     });
-    let mut servers: Vec<McpServerInfo> = infos.collect();
-    let all = servers.len();
-    if !args.flag("showAll") {
-        servers.retain(|server| server.state != "Failed");
-    }
-    if !args.flag("verbose") {
-        servers.iter_mut().for_each(|server| server.error.clear());
-    }
-    let failed = Some(all - servers.len()).filter(|failed| *failed > 0);
+    let servers: Vec<McpServerInfo> = infos.collect();
+    let failed = Some(view.servers.len() - servers.len()).filter(|failed| *failed > 0);
     let hint = |failed: usize| {
         format!("({failed} failed servers hidden, use --all to show, --verbose for details)")
     };
@@ -180,31 +181,33 @@ fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.now().servers.get(name) {
         Some(entry) => Ok(object(&info(entry))),
-        None => Err(format!("Failed to get MCP server: MCP server {name} not found")),
+        None => Err(Failure::not_found(format!(
+            "Failed to get MCP server: MCP server {name} not found"
+        ))),
     }
 }
 
-fn draft(args: Args, request: &str) -> Result<ServerDraft, String> {
-    ServerDraft::new(args.strict(request, FIELDS)?).map_err(unfit)
+fn draft(args: Args, request: &str) -> Result<ServerDraft, Failure> {
+    Ok(ServerDraft::new(args.strict(request, FIELDS)?).map_err(unfit)?)
 }
 
 fn validate(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerValidateRequest")?;
     let checked = draft.create(handle.now().settings.namespace());
     let server = checked.map_err(|invalid| format!("Validation failed: {invalid}"))?;
-    Ok(format!("Validation successful for mcpserver {}", server.name))
+    Ok(format!("Validation successful for mcpserver {}", server.name).into())
 }
 
 async fn create(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerCreateRequest")?;
     let name = draft.name.clone();
     match handle.edit(Edit::Create(Box::new(draft))).await {
-        Ok(()) => Ok(format!("MCP server '{name}' created successfully")),
+        Ok(()) => Ok(format!("MCP server '{name}' created successfully").into()),
         Err(EditError::Invalid(invalid)) => {
-            Err(format!("Invalid MCP server definition: {invalid}"))
+            Err(format!("Invalid MCP server definition: {invalid}").into())
         }
-        Err(error @ EditError::Exists(_)) => Err(error.to_string()),
-        Err(error) => Err(format!("Failed to create MCP server: {error}")),
+        Err(error @ EditError::Exists(_)) => Err(error.to_string().into()),
+        Err(error) => Err(format!("Failed to create MCP server: {error}").into()),
     }
 }
 
@@ -212,21 +215,21 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerUpdateRequest")?;
     let name = draft.name.clone();
     if name.is_empty() {
-        return Err("Invalid MCP server definition: name is required".to_owned());
+        return Err("Invalid MCP server definition: name is required".into());
     }
     match handle.edit(Edit::Update(Box::new(draft))).await {
-        Ok(()) => Ok(format!("MCP server '{name}' updated successfully")),
+        Ok(()) => Ok(format!("MCP server '{name}' updated successfully").into()),
         Err(EditError::Invalid(invalid)) => {
-            Err(format!("Invalid MCP server definition: {invalid}"))
+            Err(format!("Invalid MCP server definition: {invalid}").into())
         }
-        Err(error) => Err(format!("Failed to update MCP server: {error}")),
+        Err(error) => Err(format!("Failed to update MCP server: {error}").into()),
     }
 }
 
 async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.edit(Edit::Delete(name.to_owned())).await {
-        Ok(()) => Ok(format!("MCP server '{name}' deleted successfully")),
-        Err(error) => Err(format!("Failed to delete MCP server: {error}")),
+        Ok(()) => Ok(format!("MCP server '{name}' deleted successfully").into()),
+        Err(error) => Err(format!("Failed to delete MCP server: {error}").into()),
     }
 }

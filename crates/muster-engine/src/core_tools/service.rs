@@ -2,7 +2,7 @@
 
 mod instance;
 
-use muster_api::service::{ServiceList, ServiceStatus};
+use muster_api::service::{ServiceHealth, ServiceList, ServiceStatus};
 use muster_core::backend::CallContext;
 use muster_gateway::{
     condition::ServerCondition,
@@ -11,7 +11,7 @@ use muster_gateway::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Args, Audience, CoreTool, ToolReply,
+    Args, Audience, CoreTool, Failure, Reply, ToolReply,
     mcpserver::{named, redacted},
     object,
 };
@@ -125,7 +125,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
         name: known.server.name.clone(),
         service_type: "MCPServer".to_owned(),
         state: status.condition.as_str().to_owned(),
-        health: status.condition.health().to_owned(),
+        health: status.condition.health(),
         error: status.error.clone(),
         metadata,
         outputs: Map::new(),
@@ -164,14 +164,14 @@ fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
         name: AGGREGATOR.to_owned(),
         service_type: "Aggregator".to_owned(),
         state: "running".to_owned(),
-        health: "healthy".to_owned(),
+        health: ServiceHealth::Healthy,
         error: None,
         metadata: metadata.as_object().cloned().unwrap_or_default(),
         outputs: Map::new(),
     }
 }
 
-fn list(handle: &Handle) -> String {
+fn list(handle: &Handle) -> Reply {
     let view = handle.now();
     let instances = handle.services.all();
     let instances = instances.iter().map(|instance| instance::status(handle, instance));
@@ -191,7 +191,9 @@ async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
         Some(status) => Ok(object(&ServiceStatus { error: status.error.or(problem), ..status })),
-        None => Err(format!("Failed to get service status: service {name} not found")),
+        None => Err(Failure::not_found(format!(
+            "Failed to get service status: service {name} not found"
+        ))),
     }
 }
 
@@ -202,10 +204,10 @@ fn is_instance(handle: &Handle, name: &str) -> bool {
 
 async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
-    let already = || Ok(format!("Service '{name}' is already running"));
+    let already = || Ok(format!("Service '{name}' is already running").into());
     if is_instance(handle, name) {
         return match handle.services.start(cx, name).await {
-            Ok(Started::Now) => Ok(format!("Successfully started service '{name}'")),
+            Ok(Started::Now) => Ok(format!("Successfully started service '{name}'").into()),
             Ok(Started::Already) => already(),
             Err(problem) => Err(instance::unable("start", name, &problem)),
         };
@@ -213,7 +215,8 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     if name == AGGREGATOR {
         return already();
     }
-    let unknown = || format!("Failed to start service: service {name} not found");
+    let unknown =
+        || Failure::not_found(format!("Failed to start service: service {name} not found"));
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
     let known = match known.status.condition {
         ServerCondition::Running | ServerCondition::Connected => return already(),
@@ -222,7 +225,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         _ => handle.set_running(name, true).await,
     };
     began(&*known.ok_or_else(unknown)?, "start")?;
-    Ok(format!("Successfully started service '{name}'"))
+    Ok(format!("Successfully started service '{name}'").into())
 }
 
 async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
@@ -230,36 +233,38 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply 
     if is_instance(handle, name) {
         let restarted = handle.services.restart(cx, name).await;
         restarted.map_err(|problem| instance::unable("restart", name, &problem))?;
-        return Ok(format!("Successfully restarted service '{name}'"));
+        return Ok(format!("Successfully restarted service '{name}'").into());
     }
     if name == AGGREGATOR {
-        return Err(itself("restart"));
+        return Err(itself("restart").into());
     }
     let known = handle.set_running(name, true).await;
-    let unknown = || format!("Failed to restart service: service {name} not found");
+    let unknown =
+        || Failure::not_found(format!("Failed to restart service: service {name} not found"));
     began(&*known.ok_or_else(unknown)?, "restart")?;
-    Ok(format!("Successfully restarted service '{name}'"))
+    Ok(format!("Successfully restarted service '{name}'").into())
 }
 
 async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     if is_instance(handle, name) {
         return match handle.services.stop(cx, name).await {
-            Ok(Stopped::Now) => Ok(format!("Successfully stopped service '{name}'")),
-            Ok(Stopped::Already) => Ok(format!("Service '{name}' is already stopped")),
+            Ok(Stopped::Now) => Ok(format!("Successfully stopped service '{name}'").into()),
+            Ok(Stopped::Already) => Ok(format!("Service '{name}' is already stopped").into()),
             Err(problem) => Err(instance::unable("stop", name, &problem)),
         };
     }
     if name == AGGREGATOR {
-        return Err(itself("stop"));
+        return Err(itself("stop").into());
     }
-    let unknown = || format!("Failed to stop service: service {name} not found");
+    let unknown =
+        || Failure::not_found(format!("Failed to stop service: service {name} not found"));
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
     if known.status.condition.is_down() {
-        return Ok(format!("Service '{name}' is already stopped"));
+        return Ok(format!("Service '{name}' is already stopped").into());
     }
     handle.set_running(name, false).await.ok_or_else(unknown)?;
-    Ok(format!("Successfully stopped service '{name}'"))
+    Ok(format!("Successfully stopped service '{name}'").into())
 }
 
 /// The gateway does not stop itself for a client.

@@ -11,7 +11,9 @@ use muster_core::fields::{Field, FieldTable, FieldType, NONE};
 use serde_json::json;
 
 use self::info::info;
-use super::{Args, Audience, CoreTool, ToolReply, args::unfit, mcpserver::named, object};
+use super::{
+    Args, Audience, CoreTool, Failure, Reply, ToolReply, args::unfit, mcpserver::named, object,
+};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -88,7 +90,7 @@ fn name(args: &Args) -> Result<&str, String> {
     args.text("name").ok_or_else(|| "name argument is required".to_owned())
 }
 
-fn list(handle: &Handle) -> String {
+fn list(handle: &Handle) -> Reply {
     let (view, state) = (handle.now(), handle.state.borrow().clone());
     let classes: Vec<ServiceClassInfo> =
         view.classes.values().map(|file| info(&file.class, &state)).collect();
@@ -101,20 +103,25 @@ fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     match handle.services.class(name) {
         Some(class) => Ok(object(&info(&class, &handle.state.borrow()))),
-        None => Err(format!("Failed to get ServiceClass: service class {name} not found")),
+        None => Err(Failure::not_found(format!(
+            "Failed to get ServiceClass: service class {name} not found"
+        ))),
     }
 }
 
 fn available(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     let class = handle.services.class(name);
-    let available =
-        class.is_some_and(|class| missing_tools(&handle.state.borrow(), &class.spec).is_empty());
-    Ok(object(&Availability { available, name: name.to_owned() }))
+    let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
+    Ok(object(&Availability {
+        available: missing.as_ref().is_some_and(Vec::is_empty),
+        name: name.to_owned(),
+        missing_tools: missing.unwrap_or_default(),
+    }))
 }
 
-fn draft(args: Args, request: &str) -> Result<ClassDraft, String> {
-    serde_json::from_value(args.strict(request, FIELDS)?).map_err(unfit)
+fn draft(args: Args, request: &str) -> Result<ClassDraft, Failure> {
+    Ok(serde_json::from_value(args.strict(request, FIELDS)?).map_err(unfit)?)
 }
 
 fn validate(handle: &Handle, args: Args) -> ToolReply {
@@ -126,11 +133,11 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
     match draft.create(namespace) {
         Ok(_) => {
             tell(Reason::ServiceClassValidated, "");
-            Ok(format!("Validation successful for ServiceClass {name}"))
+            Ok(format!("Validation successful for ServiceClass {name}").into())
         }
         Err(invalid) => {
             tell(Reason::ServiceClassValidationFailed, &invalid.to_string());
-            Err(format!("Validation failed: {invalid}"))
+            Err(format!("Validation failed: {invalid}").into())
         }
     }
 }
@@ -153,8 +160,8 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "ServiceClassCreateRequest")?;
     let name = draft.name.clone();
     match handle.edit(Edit::Class(Box::new(ClassEdit::Create(draft)))).await {
-        Ok(()) => Ok(format!("ServiceClass '{name}' created successfully")),
-        Err(error) => Err(refused(handle, &name, error, "create")),
+        Ok(()) => Ok(format!("ServiceClass '{name}' created successfully").into()),
+        Err(error) => Err(refused(handle, &name, error, "create").into()),
     }
 }
 
@@ -162,18 +169,18 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "ServiceClassUpdateRequest")?;
     let name = draft.name.clone();
     if name.is_empty() {
-        return Err("Invalid ServiceClass definition: name is required".to_owned());
+        return Err("Invalid ServiceClass definition: name is required".into());
     }
     match handle.edit(Edit::Class(Box::new(ClassEdit::Update(draft)))).await {
-        Ok(()) => Ok(format!("ServiceClass '{name}' updated successfully")),
-        Err(error) => Err(refused(handle, &name, error, "update")),
+        Ok(()) => Ok(format!("ServiceClass '{name}' updated successfully").into()),
+        Err(error) => Err(refused(handle, &name, error, "update").into()),
     }
 }
 
 async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = name(&args)?;
     match handle.edit(Edit::Class(Box::new(ClassEdit::Delete(name.to_owned())))).await {
-        Ok(()) => Ok(format!("ServiceClass '{name}' deleted successfully")),
-        Err(error) => Err(format!("Failed to delete ServiceClass: {error}")),
+        Ok(()) => Ok(format!("ServiceClass '{name}' deleted successfully").into()),
+        Err(error) => Err(format!("Failed to delete ServiceClass: {error}").into()),
     }
 }

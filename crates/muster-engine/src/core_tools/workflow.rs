@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use muster_api::{
     Availability,
-    workflow::{WorkflowInfo, WorkflowList, WorkflowSummary},
+    workflow::{WorkflowDefinition, WorkflowInfo, WorkflowList, WorkflowSummary},
 };
 use muster_config::{schema::arguments, workflow::shown_yaml};
 use muster_core::{
@@ -15,11 +15,12 @@ use muster_workflow::{
     Workflow,
     check::check,
     fields::SPEC,
+    is_assumed_available,
     request::{self, InvalidWorkflow},
 };
 use serde_json::{Value, json};
 
-use super::{Args, Audience, CoreTool, ToolReply, mcpserver::named, object};
+use super::{Args, Audience, CoreTool, Failure, Reply, ToolReply, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -111,7 +112,7 @@ fn is_available(handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> bo
     workflow.is_available(|tool| is_shown(&state, tool))
 }
 
-fn list(handle: &Handle, cx: CallContext<'_>) -> String {
+fn list(handle: &Handle, cx: CallContext<'_>) -> Reply {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let summary = |workflow: &Arc<Workflow>| WorkflowSummary {
         available: workflow.is_available(|tool| is_shown(&state, tool)),
@@ -124,22 +125,28 @@ fn list(handle: &Handle, cx: CallContext<'_>) -> String {
 fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
     let view = handle.now();
-    let workflow = view
-        .workflows
-        .get(name)
-        .ok_or_else(|| format!("Failed to get workflow: {}", not_found(name)))?;
+    let workflow = view.workflows.get(name).ok_or_else(|| {
+        Failure::not_found(format!("Failed to get workflow: {}", not_found(name)))
+    })?;
     let definition = json!(workflow.shown(is_available(handle, cx, workflow)));
+    let definition: WorkflowDefinition = serde_json::from_value(definition)
+        .map_err(|error| format!("Failed to get workflow: {error}"))?;
     Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow) }))
 }
 
 fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
-    let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
-    Ok(object(&Availability {
-        available: is_available(handle, cx, workflow),
-        name: name.to_owned(),
-    }))
+    let workflow = view.workflows.get(name).ok_or_else(|| Failure::not_found(not_found(name)))?;
+    let state = handle.state_of(cx.caller);
+    let mut missing_tools: Vec<String> = Vec::new();
+    for tool in workflow.tools().filter(|tool| !is_assumed_available(tool)) {
+        if !is_shown(&state, tool) && !missing_tools.iter().any(|missing| missing == tool) {
+            missing_tools.push(tool.to_owned());
+        }
+    }
+    let available = missing_tools.is_empty();
+    Ok(object(&Availability { available, name: name.to_owned(), missing_tools }))
 }
 
 async fn create(handle: &Handle, args: Args) -> ToolReply {
@@ -154,9 +161,11 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     })?;
     let failed = |text: String| failed(format!("failed to create workflow: {text}"));
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Create(name.clone(), spec)))).await {
-        Ok(()) => Ok("Workflow created successfully".to_owned()),
-        Err(EditError::Exists(_)) => Err(failed(format!("{} already exists", resource(&name)))),
-        Err(error) => Err(failed(error.to_string())),
+        Ok(()) => Ok("Workflow created successfully".into()),
+        Err(EditError::Exists(_)) => {
+            Err(failed(format!("{} already exists", resource(&name))).into())
+        }
+        Err(error) => Err(failed(error.to_string()).into()),
     }
 }
 
@@ -169,9 +178,11 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     let failed =
         |text: String| format!("Failed to update workflow: failed to update workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Update(name.clone(), spec)))).await {
-        Ok(()) => Ok(format!("Workflow '{name}' updated successfully")),
-        Err(EditError::Unknown(_)) => Err(failed(format!("{} not found", resource(&name)))),
-        Err(error) => Err(failed(error.to_string())),
+        Ok(()) => Ok(format!("Workflow '{name}' updated successfully").into()),
+        Err(EditError::Unknown(_)) => {
+            Err(Failure::not_found(failed(format!("{} not found", resource(&name)))))
+        }
+        Err(error) => Err(failed(error.to_string()).into()),
     }
 }
 
@@ -180,9 +191,11 @@ async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let failed =
         |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Delete(name.to_owned())))).await {
-        Ok(()) => Ok(format!("Workflow '{name}' deleted successfully")),
-        Err(EditError::Unknown(_)) => Err(failed(format!("{} not found", resource(name)))),
-        Err(error) => Err(failed(error.to_string())),
+        Ok(()) => Ok(format!("Workflow '{name}' deleted successfully").into()),
+        Err(EditError::Unknown(_)) => {
+            Err(Failure::not_found(failed(format!("{} not found", resource(name)))))
+        }
+        Err(error) => Err(failed(error.to_string()).into()),
     }
 }
 
@@ -205,7 +218,7 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         lines.push(format!("warning: {}: {}", found.path.join("."), found.message));
         lines.push(format!("hint: {}", found.hint));
     }
-    Ok(lines.join("\n"))
+    Ok(lines.join("\n").into())
 }
 
 fn tell_invalid(handle: &Handle, request: &Value, invalid: &InvalidWorkflow) {

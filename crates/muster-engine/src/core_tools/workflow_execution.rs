@@ -5,10 +5,10 @@ use muster_core::backend::CallContext;
 use muster_workflow::record::RunState;
 use serde_json::{Value, json};
 
-use super::{Args, Audience, CoreTool, ToolReply, object};
+use super::{Args, Audience, CoreTool, Failure, ToolReply, object};
 use crate::{
     handle::Handle,
-    workflows::{Query, owner},
+    workflows::{GetError, Query, owner},
 };
 
 const DEFAULT_LIMIT: f64 = 50.0;
@@ -55,14 +55,14 @@ async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     };
     let limit = number(&args, "limit", DEFAULT_LIMIT)?;
     if limit < 1.0 {
-        return Err("limit must be at least 1 (minimum value)".to_owned());
+        return Err("limit must be at least 1 (minimum value)".into());
     }
     if limit > MAX_LIMIT {
-        return Err("limit must be at most 1000 (maximum value)".to_owned());
+        return Err("limit must be at most 1000 (maximum value)".into());
     }
     let offset = number(&args, "offset", 0.0)?;
     if offset < 0.0 {
-        return Err("offset must be at least 0 (minimum value)".to_owned());
+        return Err("offset must be at least 0 (minimum value)".into());
     }
     #[expect(
         clippy::cast_possible_truncation,
@@ -91,24 +91,28 @@ async fn get(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let include_steps = match args.any("include_steps") {
         None => true,
         Some(Value::Bool(flag)) => *flag,
-        Some(_) => return Err("include_steps must be a boolean value".to_owned()),
+        Some(_) => return Err("include_steps must be a boolean value".into()),
     };
     let step = match args.any("step_id") {
         None => None,
-        Some(Value::Null) => return Err("step_id cannot be null".to_owned()),
+        Some(Value::Null) => return Err("step_id cannot be null".into()),
         Some(step) => match step.as_str() {
             Some(step) if !step.is_empty() => Some(step),
-            Some(_) | None => return Err("step_id is invalid: cannot be empty".to_owned()),
+            Some(_) | None => return Err("step_id is invalid: cannot be empty".into()),
         },
     };
     let failed = |error: String| format!("Failed to get execution: {error}");
-    let record =
-        handle.executions.get(id, cx.caller).await.map_err(|error| failed(error.to_string()))?;
+    let record = handle.executions.get(id, cx.caller).await.map_err(|error| {
+        let text = failed(error.to_string());
+        match error {
+            GetError::Unknown(_) => Failure::not_found(text),
+            GetError::Unreadable { .. } => text.into(),
+        }
+    })?;
     match step {
-        Some(step) => record
-            .only_step(step)
-            .map(|record| object(&record))
-            .ok_or_else(|| failed(format!("step {step} not found in execution {id}"))),
+        Some(step) => record.only_step(step).map(|record| object(&record)).ok_or_else(|| {
+            Failure::not_found(failed(format!("step {step} not found in execution {id}")))
+        }),
         None if include_steps => Ok(object(&record)),
         None => Ok(object(&record.without_steps())),
     }

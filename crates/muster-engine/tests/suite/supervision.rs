@@ -41,10 +41,10 @@ async fn transient_failures_are_retried_with_backoff() {
     let start = Instant::now();
     let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", REMOTE)]);
     let status = rig.until_is("a", "failed").await.status.clone();
-    assert_eq!((status.failures, status.condition.health()), (1, "unhealthy"));
+    assert_eq!((status.failures, status.condition.health().as_str()), (1, "unhealthy"));
     assert!(status.next_retry.is_some());
     let status = rig.until_is("a", "unreachable").await.status.clone();
-    assert_eq!((status.failures, status.condition.health()), (3, "unknown"));
+    assert_eq!((status.failures, status.condition.health().as_str()), (3, "unknown"));
     let listed = rig.ask("core_mcpserver_list", json!({"showAll": true, "verbose": true})).await;
     let listed = &listed["mcpServers"][0];
     assert_eq!(listed["state"], "Failed");
@@ -109,7 +109,7 @@ async fn a_server_that_crashes_is_started_again() {
     fake.link("a").crash();
     let status = rig.until_is("a", "failed").await.status.clone();
     assert_eq!(status.error.as_deref(), Some("it exited with status 1"));
-    assert_eq!(status.condition.health(), "unhealthy");
+    assert_eq!(status.condition.health().as_str(), "unhealthy");
     assert!(status.next_retry.is_some());
     assert!(rig.tools().is_empty(), "what is gone is not listed");
     let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());

@@ -1,21 +1,24 @@
 //! The health of a service, from the results of its checks.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::class::{HealthExpectation, HealthPolicy, HealthTool};
 
 /// The health of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ServiceHealth {
-    /// Not checked yet.
-    #[default]
-    Unknown,
     /// Healthy.
     Healthy,
     /// The last checks failed, but fewer than the threshold.
     Degraded,
     /// As many checks in a row failed as the threshold says, or a tool failed.
     Unhealthy,
+    /// Not known, or a word of a newer version.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 impl ServiceHealth {

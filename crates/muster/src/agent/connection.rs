@@ -1,4 +1,4 @@
-//! A connection of the agent to its gateway.
+//! The connection of the agent to its gateway.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,9 +6,9 @@ use muster_client::{
     inventory::{self, Inventory},
     login::{self, AuthMode, ConnectionUse},
     remote::{
-        Auth, ListKind, Remote,
+        Credentials, ListKind, Remote,
         error::RemoteError,
-        target::{Target, Transport},
+        target::{GatewayTransport, Target},
     },
 };
 use serde_json::{Value, json};
@@ -18,17 +18,17 @@ use super::console::Console;
 use crate::{error::CommandError, terminal::Terminal};
 
 const ATTEMPTS: u32 = 3;
-const BETWEEN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Connects, and tells of each attempt.
+/// Connects with retries, and prints each attempt.
 pub(crate) async fn connect(
     target: &Target,
     mode: AuthMode,
     lines: Console,
 ) -> Result<Remote, CommandError> {
     let transport = match target.transport {
-        Transport::StreamableHttp => "streamable-http",
-        Transport::Sse => "sse",
+        GatewayTransport::StreamableHttp => "streamable-http",
+        GatewayTransport::Sse => "sse",
     };
     let mut attempt = 1;
     loop {
@@ -49,23 +49,25 @@ pub(crate) async fn connect(
             }
             Err(error) => error,
         };
-        let settled = matches!(
+        let is_final = matches!(
             error,
             RemoteError::AuthRequired { .. }
                 | RemoteError::AuthExpired { .. }
                 | RemoteError::AuthFailed { .. }
         );
-        if settled {
+        if is_final {
             return Err(error.into());
         }
         if attempt == ATTEMPTS {
             let reason = match &error {
-                RemoteError::Connect(_) => error.to_string(),
+                RemoteError::Unreachable(_)
+                | RemoteError::Insecure(_)
+                | RemoteError::Connect(_) => error.to_string(),
                 _ => format!("initialization failed: {error}"),
             };
             let error = CommandError::new(format!("failed to connect to aggregator: {reason}"));
             return Err(error.hint(match target.transport {
-                Transport::Sse if !target.url.ends_with("/sse") => {
+                GatewayTransport::Sse if !target.url.ends_with("/sse") => {
                     "server-sent events have an address of their own: name the endpoint that ends in /sse"
                 }
                 _ => "is the gateway running? start one with `muster serve`",
@@ -73,17 +75,17 @@ pub(crate) async fn connect(
         }
         lines.info(&format!("Initialization failed, retrying: {error}"));
         attempt += 1;
-        sleep(BETWEEN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
-/// Connects with what is stored of the user, and with a login where that is not enough.
+/// Connects with the stored token, or after a login if that is not enough.
 async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote, RemoteError> {
     let auth = match mode {
-        AuthMode::None => Auth::None,
+        AuthMode::None => Credentials::None,
         AuthMode::Auto | AuthMode::Prompt => login::stored_auth(target).await,
     };
-    if matches!(auth, Auth::Bearer(_)) {
+    if matches!(auth, Credentials::Bearer(_)) {
         lines.info("Using existing authentication token");
     }
     match Remote::listen(target, &auth).await {
@@ -98,29 +100,33 @@ async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote,
     Ok(remote)
 }
 
-/// Asks for everything that the gateway offers, and tells of it.
+/// Lists what the gateway offers, and prints the requests.
 pub(crate) async fn load(remote: &Remote, lines: Console) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
     list(remote, ListKind::Tools, lines).await.map_err(failed)?;
     let resources = list(remote, ListKind::Resources, lines).await.map_err(failed)?;
     let prompts = list(remote, ListKind::Prompts, lines).await.map_err(failed)?;
-    Ok(Inventory { resources, prompts, ..Inventory::default() })
+    Ok(Inventory {
+        resources: serde_json::from_value(resources).unwrap_or_default(),
+        prompts: serde_json::from_value(prompts).unwrap_or_default(),
+        ..Inventory::default()
+    })
 }
 
-async fn list(remote: &Remote, kind: ListKind, lines: Console) -> Result<Vec<Value>, RemoteError> {
+async fn list(remote: &Remote, kind: ListKind, lines: Console) -> Result<Value, RemoteError> {
     let (method, key) = match kind {
         ListKind::Tools => ("tools/list", "tools"),
         ListKind::Resources => ("resources/list", "resources"),
         ListKind::Prompts => ("prompts/list", "prompts"),
     };
     lines.request(method, &json!({}));
-    let items = inventory::list(remote, kind).await?;
+    let items: Vec<Value> = inventory::list(remote, kind).await?;
     lines.response(method, &json!({ key: items }));
-    Ok(items)
+    Ok(Value::Array(items))
 }
 
-/// Lets go of a connection, saying goodbye if nobody else uses it.
+/// Closes a connection, unless it is still in use.
 pub(crate) async fn close(remote: Arc<Remote>) {
     if let Ok(remote) = Arc::try_unwrap(remote) {
         remote.close().await;

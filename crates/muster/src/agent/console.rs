@@ -1,11 +1,11 @@
-//! What the agent prints: lines with the time before them, and results without.
+//! The output of the agent: log lines with a timestamp, and results without.
 
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::Value;
 
 use crate::output::Printer;
 
-/// How much is said, and how.
+/// The style of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Console {
     pub(crate) colour: Colour,
@@ -20,52 +20,52 @@ pub(crate) enum Colour {
     Off,
 }
 
-/// How much is said about what goes on.
+/// The verbosity of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     Usual,
     Verbose,
 }
 
-/// How requests and answers are shown.
+/// How requests and responses are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// In words.
+    /// As sentences.
     Words,
     /// As JSON.
     Json,
 }
 
 impl Console {
-    /// Something happened.
+    /// Prints an event.
     pub(crate) fn info(self, text: &str) {
         Self::print(&self.stamped(text, None));
     }
 
-    /// Something happened that most people do not mind.
+    /// Prints an event that only a verbose console shows.
     pub(crate) fn debug(self, text: &str) {
         if self.detail == Detail::Verbose {
             Self::print(&self.stamped(text, Some(AnsiColor::BrightBlack)));
         }
     }
 
-    /// Something went wrong.
+    /// Prints an error.
     pub(crate) fn error(self, text: &str) {
         Self::print(&self.stamped(text, Some(AnsiColor::Red)));
     }
 
-    /// Something went well.
+    /// Prints a success.
     pub(crate) fn success(self, text: &str) {
         Self::print(&self.stamped(text, Some(AnsiColor::Green)));
     }
 
-    /// The result of a command.
-    #[expect(clippy::unused_self, reason = "whatever is printed goes through here")]
+    /// Prints the result of a command.
+    #[expect(clippy::unused_self, reason = "all output goes through the console")]
     pub(crate) fn result(self, text: &str) {
         Self::print(text);
     }
 
-    /// A request goes out.
+    /// Prints a request.
     pub(crate) fn request(self, method: &str, params: &Value) {
         match self.traffic {
             Traffic::Json => self.dump("→ REQUEST", method, AnsiColor::Blue, params),
@@ -79,14 +79,14 @@ impl Console {
         }
     }
 
-    /// Its answer comes in.
+    /// Prints the response to a request.
     pub(crate) fn response(self, method: &str, result: &Value) {
         if self.traffic == Traffic::Json {
             return self.dump("← RESPONSE", method, AnsiColor::Green, result);
         }
-        let known = listed(method)
+        let count = listed(method)
             .and_then(|what| Some((what, result.get(what).and_then(Value::as_array)?.len())));
-        match (method, known) {
+        match (method, count) {
             ("initialize", _) => {
                 let version = result.get("protocolVersion").and_then(Value::as_str);
                 let version = version.map(|version| format!(" (protocol: {version})"));
@@ -106,7 +106,7 @@ impl Console {
         Self::print(&format!("{}\n", indented(value)));
     }
 
-    /// Text with the time before it.
+    /// Text with a timestamp before it.
     pub(crate) fn stamped(self, text: &str, colour: Option<AnsiColor>) -> String {
         let now = jiff::Zoned::now();
         format!("[{}] {}", now.strftime("%Y-%m-%d %H:%M:%S"), self.painted(text, colour))
@@ -124,7 +124,7 @@ impl Console {
     }
 
     fn print(text: &str) {
-        // Where nobody reads there is nobody to tell.
+        // If standard output is closed, there is nowhere to report that.
         drop(Printer::stdout().line(text));
     }
 }
@@ -138,7 +138,7 @@ fn listed(method: &str) -> Option<&'static str> {
     }
 }
 
-/// A value as JSON with four blanks before each level.
+/// A value as JSON, indented by four spaces.
 fn indented(value: &Value) -> String {
     let two = serde_json::to_string_pretty(value).unwrap_or_default();
     let lines = two.lines().map(|line| {

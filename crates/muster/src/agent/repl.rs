@@ -1,4 +1,4 @@
-//! The REPL: a line is read, a command is run, and in between the gateway's changes are told.
+//! The REPL: reads lines, runs commands, and prints changes of the gateway in between.
 
 mod arguments;
 mod call;
@@ -38,35 +38,35 @@ use self::{
 use super::{connection, console::Console};
 use crate::{error::CommandError, process};
 
-/// How long one command may take.
-const LIMIT: Duration = Duration::from_secs(300);
+/// The timeout of a command.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What the commands and the changes share.
+/// The state that commands and the watcher share.
 #[derive(Debug)]
 pub(crate) struct Shell {
     lines: Console,
     mode: AuthMode,
     target: watch::Sender<Target>,
-    /// None while the gateway is away.
+    /// None while the gateway is gone.
     remote: watch::Sender<Option<Arc<Remote>>>,
-    known: watch::Sender<Arc<Inventory>>,
-    told: watch::Sender<Told>,
+    inventory: watch::Sender<Arc<Inventory>>,
+    notifications: watch::Sender<Notifications>,
 }
 
-/// Whether changes are told.
+/// Whether changes of the lists are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Yes,
-    No,
+enum Notifications {
+    On,
+    Off,
 }
 
 /// Why a command failed.
 #[derive(Debug, Error)]
 pub(crate) enum ReplError {
-    /// In one sentence.
+    /// A message for the user.
     #[error("{0}")]
     Failed(String),
-    /// The gateway.
+    /// A request to the gateway failed.
     #[error(transparent)]
     Remote(#[from] RemoteError),
 }
@@ -85,7 +85,7 @@ impl ReplError {
     }
 }
 
-/// What comes after a command.
+/// What to do after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Prompt,
@@ -96,12 +96,12 @@ impl Shell {
     fn remote(&self) -> Result<Arc<Remote>, ReplError> {
         let remote = self.remote.borrow().clone();
         remote.ok_or_else(|| {
-            ReplError::new("the gateway is away; it is used again as soon as it is back")
+            ReplError::new("the gateway is gone; it will be reconnected as soon as it is back")
         })
     }
 
-    fn known(&self) -> Arc<Inventory> {
-        self.known.borrow().clone()
+    fn inventory(&self) -> Arc<Inventory> {
+        self.inventory.borrow().clone()
     }
 
     fn say(&self, text: &str) {
@@ -130,25 +130,25 @@ impl Shell {
     }
 
     fn notifications(&self, spec: &Spec, word: &str) -> Result<(), ReplError> {
-        let told = match word.to_lowercase().as_str() {
-            "on" | "enable" | "true" => Told::Yes,
-            "off" | "disable" | "false" => Told::No,
+        let choice = match word.to_lowercase().as_str() {
+            "on" | "enable" | "true" => Notifications::On,
+            "off" | "disable" | "false" => Notifications::Off,
             "" => return Err(ReplError::usage(spec)),
             other => return Err(ReplError::target(other, &["on", "off"])),
         };
-        self.told.send_replace(told);
-        self.say(match told {
-            Told::Yes => "Notifications enabled",
-            Told::No => "Notifications disabled",
+        self.notifications.send_replace(choice);
+        self.say(match choice {
+            Notifications::On => "Notifications enabled",
+            Notifications::Off => "Notifications disabled",
         });
         Ok(())
     }
 }
 
-/// Completes from what is known at the moment.
+/// Completes names of the current inventory.
 #[derive(Helper, Hinter, Highlighter, Validator)]
 struct Completion {
-    known: watch::Receiver<Arc<Inventory>>,
+    inventory: watch::Receiver<Arc<Inventory>>,
 }
 
 impl Completer for Completion {
@@ -163,25 +163,25 @@ impl Completer for Completion {
         let typed = line.get(..position).unwrap_or(line);
         let contexts = Contexts::load().unwrap_or_default();
         let contexts: Vec<String> = contexts.all.into_iter().map(|one| one.name).collect();
-        Ok(completion::candidates(typed, &self.known.borrow(), &contexts))
+        Ok(completion::candidates(typed, &self.inventory.borrow(), &contexts))
     }
 }
 
 type Reader = Editor<Completion, FileHistory>;
 
-/// Talks to a person until they leave.
+/// Runs the REPL until the user leaves.
 pub(crate) fn run(
     runtime: &Runtime,
     (target, mode): (Target, AuthMode),
     lines: Console,
 ) -> Result<(), CommandError> {
-    let (mut remote, known) = runtime.block_on(async {
+    let (mut remote, inventory) = runtime.block_on(async {
         let remote = connection::connect(&target, mode, lines).await?;
-        let mut known = connection::load(&remote, lines).await?;
+        let mut inventory = connection::load(&remote, lines).await?;
         if let Ok(all) = Inventory::load(&remote).await {
-            known = all;
+            inventory = all;
         }
-        Ok::<_, CommandError>((remote, known))
+        Ok::<_, CommandError>((remote, inventory))
     })?;
     let notices = remote.notifications();
     let shell = Arc::new(Shell {
@@ -189,13 +189,13 @@ pub(crate) fn run(
         mode,
         target: watch::Sender::new(target),
         remote: watch::Sender::new(Some(Arc::new(remote))),
-        known: watch::Sender::new(Arc::new(known)),
-        told: watch::Sender::new(Told::Yes),
+        inventory: watch::Sender::new(Arc::new(inventory)),
+        notifications: watch::Sender::new(Notifications::On),
     });
     let mut repl = Repl::new(runtime, shell)
         .map_err(|err| CommandError::new(format!("the terminal cannot be read from: {err}")))?;
     repl.listen(notices);
-    repl.talk();
+    repl.read_lines();
     repl.leave();
     Ok(())
 }
@@ -214,18 +214,18 @@ impl<'a> Repl<'a> {
         let config =
             Config::builder().auto_add_history(true).completion_type(CompletionType::List).build();
         let mut reader = Reader::with_config(config)?;
-        reader.set_helper(Some(Completion { known: shell.known.subscribe() }));
-        // There is nothing to suspend to: the connection would be lost.
+        reader.set_helper(Some(Completion { inventory: shell.inventory.subscribe() }));
+        // Suspending the process would lose the connection.
         reader.bind_sequence(Event::from(KeyEvent::ctrl('Z')), Cmd::Noop);
         let folder = env_vars::get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
         let history = PathBuf::from(folder).join(".muster_agent_history");
-        // The first time there is none.
+        // There is no history before the first session.
         drop(reader.load_history(&history));
         let context = Contexts::load().ok().and_then(|contexts| contexts.current);
         Ok(Self { runtime, shell, reader, history, listening: JoinSet::new(), context })
     }
 
-    /// Tells of changes from now on.
+    /// Starts the watcher of a connection.
     fn listen(&mut self, notices: Option<UnboundedReceiver<GatewayNotification>>) {
         self.listening.abort_all();
         let Some(notices) = notices else { return };
@@ -235,11 +235,11 @@ impl<'a> Repl<'a> {
             Some(printer) => drop(printer.print(format!("{text}\n"))),
             None => lines.result(&text),
         };
-        let live = watcher::live(Arc::clone(&self.shell), notices, Box::new(say));
+        let live = watcher::watch(Arc::clone(&self.shell), notices, Box::new(say));
         self.listening.spawn_on(live, self.runtime.handle());
     }
 
-    fn talk(&mut self) {
+    fn read_lines(&mut self) {
         let lines = self.shell.lines;
         lines.info(
             "MCP REPL started with notification support. Type 'help' for available commands. \
@@ -256,20 +256,20 @@ impl<'a> Repl<'a> {
             if line.is_empty() {
                 continue;
             }
-            if self.obey(line) == Next::Leave {
+            if self.execute(line) == Next::Leave {
                 return lines.info("Goodbye!");
             }
             lines.result("");
         }
     }
 
-    fn obey(&mut self, line: &str) -> Next {
+    fn execute(&mut self, line: &str) -> Next {
         let word = line.split_whitespace().next().unwrap_or_default();
         let command = commands::find(word).map(|spec| spec.command);
         let done = match command {
             Some(Command::Exit) => return Next::Leave,
             Some(Command::Context) => self.switch(line),
-            _ => self.wait(line),
+            _ => self.block_on(line),
         };
         if let Err(err) = done {
             self.shell.lines.error(&format!("Error: {err}"));
@@ -277,10 +277,10 @@ impl<'a> Repl<'a> {
         Next::Prompt
     }
 
-    fn wait(&self, line: &str) -> Result<(), ReplError> {
+    fn block_on(&self, line: &str) -> Result<(), ReplError> {
         self.runtime.block_on(async {
             tokio::select! {
-                done = timeout(LIMIT, self.shell.run(line)) => done.unwrap_or_else(|_| {
+                done = timeout(TIMEOUT, self.shell.run(line)) => done.unwrap_or_else(|_| {
                     Err(ReplError::new("the command took longer than five minutes"))
                 }),
                 () = process::stop_requested() => Err(ReplError::new("interrupted")),
@@ -291,13 +291,13 @@ impl<'a> Repl<'a> {
     fn prompt(&self) -> String {
         let state = prompt::State {
             disconnected: self.shell.remote.borrow().is_none(),
-            login_required: !self.shell.known().login_required.is_empty(),
+            login_required: !self.shell.inventory().login_required.is_empty(),
         };
-        prompt::text(prompt::Letters::of_terminal(), self.context.as_deref(), state)
+        prompt::text(prompt::Charset::of_terminal(), self.context.as_deref(), state)
     }
 
     fn leave(mut self) {
-        // A history that cannot be kept is not worth a word.
+        // The history is a convenience: failing to save it is not an error.
         drop(self.reader.save_history(&self.history));
         self.listening.abort_all();
         let remote = self.shell.remote.send_replace(None);

@@ -1,4 +1,4 @@
-//! Configs and a policy put together: what there is, and what runs it.
+//! The gateway of `climax`: configs and a policy, assembled into a catalog and its backends.
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ impl Assembly {
         catalog.sorted().map(|entry| &**entry).filter(|entry| policy.shows(entry))
     }
 
-    /// What the policy says about what is not there.
-    pub(super) fn vain(&self) -> Vec<UnmatchedRule> {
+    /// The rules of the policy that match no tool or argument.
+    pub(super) fn unmatched_rules(&self) -> Vec<UnmatchedRule> {
         self.state.policy.unmatched_rules(&self.state.catalog)
     }
 

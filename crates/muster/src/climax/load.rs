@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<String, FileError> {
         .map_err(|source| FileError::Unreadable { path: path.to_owned(), source })
 }
 
-/// Loads every config, or says why one of them cannot be.
+/// Loads every config, or fails with the first that cannot be loaded.
 pub(super) fn configs(words: &[String]) -> Result<Vec<CliConfig>, CommandError> {
     words
         .iter()
@@ -87,7 +87,7 @@ pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError
     let Some(path) = path else { return Ok(Policy::default()) };
     let loaded =
         policy(path).map_err(|err| refused("policy", &path.display().to_string(), &err))?;
-    // A limit that is written wrong does not hold, and whoever wrote it counts on it.
+    // A misspelled limit does not apply, but its author relies on it: report it.
     for warning in &loaded.warnings {
         tracing::warn!("{}:{}: {warning}", path.display(), warning.line);
     }

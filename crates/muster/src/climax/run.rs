@@ -58,8 +58,8 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
         Transport::StreamableHttp => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let served = runtime.block_on(process::lasting(serve(args, assembly)));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    let served = runtime.block_on(process::releasing_memory(serve(args, assembly)));
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
@@ -129,7 +129,7 @@ async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     }
 }
 
-/// Each replacement is told, with the file that won.
+/// Logs each replaced tool, with the file that replaces it.
 fn warn_of_duplicates(words: &[String], assembly: &Assembly) {
     let mut seen = BTreeMap::new();
     for (word, config) in words.iter().zip(&assembly.configs) {
@@ -148,7 +148,7 @@ fn warn_of_unknown_rules(assembly: &Assembly) {
     if !assembly.servers.is_empty() {
         return;
     }
-    for UnmatchedRule { tool, argument, .. } in assembly.vain() {
+    for UnmatchedRule { tool, argument, .. } in assembly.unmatched_rules() {
         match argument {
             None => tracing::warn!("Policy references unknown tool {tool} — skipping"),
             Some(argument) => tracing::warn!(

@@ -50,8 +50,8 @@ fn entries(word: &str) -> Result<Vec<McpServer>, CommandError> {
     Ok(entries.into_iter().map(server).collect())
 }
 
-/// The server that a file describes; none when it is a CLI config, or cannot be told: then it is
-/// loaded as one, and what is wrong with it is said there.
+/// The server that a file describes; none if it is a CLI config or invalid. An invalid file is loaded as a config, which
+/// reports what is wrong with it.
 fn described(word: &str) -> Result<Option<McpServer>, CommandError> {
     let path = Path::new(word);
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };

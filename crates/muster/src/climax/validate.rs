@@ -115,12 +115,12 @@ fn check_policy(path: &Path, configs: &[String]) -> Verdict {
         Err(err) => return Verdict::bad(file, &err),
     };
     let mut verdict = Verdict::good(file, None, loaded.value.rules.len(), &loaded.warnings);
-    // What there is cannot be told while a config cannot be read.
+    // Without all configs it is unknown which tools there are.
     let configs: Result<Vec<_>, _> = configs.iter().map(|word| load::config(word)).collect();
     if let Ok(configs) = configs {
         let configs = configs.into_iter().map(|loaded| loaded.value).collect();
-        let vain = Assembly::new(configs, Vec::new(), loaded.value).vain();
-        verdict.warnings.extend(vain.iter().map(Found::from));
+        let unmatched = Assembly::new(configs, Vec::new(), loaded.value).unmatched_rules();
+        verdict.warnings.extend(unmatched.iter().map(Found::from));
     }
     verdict
 }
@@ -173,17 +173,17 @@ impl From<&Problem> for Found {
 }
 
 impl From<&UnmatchedRule> for Found {
-    fn from(vain: &UnmatchedRule) -> Self {
+    fn from(rule: &UnmatchedRule) -> Self {
         // The policy may be for more configs than these.
-        let message = match vain.argument {
+        let message = match rule.argument {
             None => "none of these configs has such a tool",
-            Some(_) => vain.message(),
+            Some(_) => rule.message(),
         };
         Self {
-            path: Some(vain.path().join(" → ")),
+            path: Some(rule.path().join(" → ")),
             message: message.to_owned(),
             line: None,
-            fix: vain.fix(),
+            fix: rule.fix(),
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_client::{
     bridge::{login_server::LoginServer, user_login::UserLogin},
     env_vars,
     login::{self, AuthMode},
-    remote::target::{Target, TargetOptions, Transport},
+    remote::target::{GatewayTransport, Target, TargetOptions},
 };
 use muster_mcp::stdio::{Input, Output};
 use muster_mcp_client::bridge;
@@ -73,7 +73,7 @@ pub(crate) struct Agent {
     /// How to log in if the gateway requires it: auto, prompt or none
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
-    /// Try to log in anew without a page first
+    /// Try to log in again without a page first
     #[arg(long)]
     silent: bool,
     /// With --mcp-server: after a login, do not open the pages of the servers behind the gateway that
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
         config_path: args.config_path.as_ref(),
     })?;
     let target = match args.transport {
-        Spoken::Sse => Target { transport: Transport::Sse, ..target },
+        Spoken::Sse => Target { transport: GatewayTransport::Sse, ..target },
         Spoken::StreamableHttp => target,
     };
     let mode = AuthMode::parse(args.auth.as_deref())?;
@@ -114,9 +114,9 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
         CommandError::new("a client is carried over streamable HTTP only")
             .hint("name the endpoint that ends in /mcp")
     })?;
-    // One client, one thread: nothing has to be handed from one to another.
+    // One client needs one thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let carried = runtime.block_on(process::lasting(async {
+    let carried = runtime.block_on(process::releasing_memory(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
         if args.silent {
             login::try_silent_login(target, mode, &Terminal::Stderr).await;
@@ -139,7 +139,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
         };
         carried.map_err(|err| CommandError::new(err.to_string()))
     }));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     carried
 }
@@ -165,7 +165,7 @@ fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError
     done
 }
 
-/// Tells what there is, and stays until it is asked to leave.
+/// Prints the inventory, and waits until the process is asked to stop.
 async fn watch(target: &Target, mode: AuthMode, lines: Console) -> Result<(), CommandError> {
     let remote = connection::connect(target, mode, lines).await?;
     connection::load(&remote, lines).await?;

@@ -8,10 +8,8 @@ mod whoami;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use muster_client::{
-    login::server_logins::ServerLogin,
-    remote::target::{Target, TargetError, TargetOptions},
-};
+use muster_api::auth::ServerAuthStatus;
+use muster_client::remote::target::{Target, TargetError, TargetOptions};
 
 use super::completion;
 use crate::{error::CommandError, output::Printer, process};
@@ -27,14 +25,14 @@ Examples:
   muster auth logout --all --yes")]
 pub(crate) struct Auth {
     #[command(subcommand)]
-    what: What,
+    command: AuthCommand,
     #[command(flatten)]
-    at: At,
+    at: AuthTarget,
 }
 
-/// Which gateway is meant.
+/// The gateway and the verbosity of a command.
 #[derive(Debug, Args)]
-struct At {
+struct AuthTarget {
     /// The endpoint of the gateway [default: the current context, or config.yaml]
     #[arg(long, global = true, value_name = "URL")]
     endpoint: Option<String>,
@@ -50,7 +48,7 @@ struct At {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AuthCommand {
     /// Log in with the browser
     Login {
         /// Also log in to every server behind the gateway that requires it
@@ -90,30 +88,32 @@ enum What {
 pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
     let at = &args.at;
     process::block_on(async {
-        match &args.what {
-            What::Login { all, server, silent } => {
-                let how = if *silent { login::How::SilentFirst } else { login::How::Page };
+        match &args.command {
+            AuthCommand::Login { all, server, silent } => {
+                let prompt = if *silent { login::Prompt::SilentFirst } else { login::Prompt::Page };
                 match server {
-                    Some(server) => login::server(&at.target()?, server, how, at).await,
-                    None if *all => login::all(&at.target()?, how, at).await,
-                    None => login::gateway(&at.target()?, how).await.map(drop),
+                    Some(server) => login::server(&at.target()?, server, prompt, at).await,
+                    None if *all => login::all(&at.target()?, prompt, at).await,
+                    None => login::gateway(&at.target()?, prompt).await.map(drop),
                 }
             }
-            What::Logout { all: true, yes, .. } => logout::all(*yes, at),
-            What::Logout { server: Some(server), .. } if at.endpoint.is_none() => {
+            AuthCommand::Logout { all: true, yes, .. } => logout::all(*yes, at),
+            AuthCommand::Logout { server: Some(server), .. } if at.endpoint.is_none() => {
                 logout::server(&at.target()?, server).await
             }
-            What::Logout { .. } => logout::gateway(&at.target()?, at),
-            What::Status { server: Some(server) } => status::server(&at.target()?, server).await,
-            What::Status { server: None } => status::all(&at.target()?).await,
-            What::Whoami => whoami::whoami(&at.target()?).await,
-            What::Refresh => whoami::refresh(&at.target()?, at).await,
+            AuthCommand::Logout { .. } => logout::gateway(&at.target()?, at),
+            AuthCommand::Status { server: Some(server) } => {
+                status::server(&at.target()?, server).await
+            }
+            AuthCommand::Status { server: None } => status::all(&at.target()?).await,
+            AuthCommand::Whoami => whoami::whoami(&at.target()?).await,
+            AuthCommand::Refresh => whoami::refresh(&at.target()?, at).await,
         }
     })
 }
 
-/// The server of a name among those behind the gateway.
-fn find(servers: Vec<ServerLogin>, name: &str) -> Result<ServerLogin, CommandError> {
+/// Finds a server behind the gateway by its name.
+fn find(servers: Vec<ServerAuthStatus>, name: &str) -> Result<ServerAuthStatus, CommandError> {
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         CommandError::new(format!(
             "server '{name}' not found. Use 'muster auth status' to see available servers"
@@ -121,7 +121,7 @@ fn find(servers: Vec<ServerLogin>, name: &str) -> Result<ServerLogin, CommandErr
     })
 }
 
-impl At {
+impl AuthTarget {
     fn target(&self) -> Result<Target, TargetError> {
         Target::resolve(TargetOptions {
             endpoint: self.endpoint.as_deref(),
@@ -130,7 +130,7 @@ impl At {
         })
     }
 
-    /// Says what is done.
+    /// Prints progress, unless the command is quiet.
     fn say(&self, text: &str) -> Result<(), CommandError> {
         if self.quiet { Ok(()) } else { Printer::stdout().line(text) }
     }

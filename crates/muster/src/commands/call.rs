@@ -3,16 +3,22 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_client::remote::tool_response::{ContentBlock, ToolResponse};
+use muster_client::{
+    inventory::{self, ToolInfo},
+    remote::{
+        ListKind,
+        tool_response::{ContentBlock, ToolResponse},
+    },
+};
 use muster_core::{
-    json::{Raw, RawObject, raw},
+    json::{Raw, raw},
     meta_tools,
 };
 use serde_json::Value;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, GatewaySession, one},
+    gateway_args::{GatewayArgs, GatewaySession},
     tool_args::ToolArgs,
 };
 use crate::{
@@ -20,7 +26,7 @@ use crate::{
     output::{
         Printer,
         format::{OutputFormat, OutputStyle},
-        tool_text, yaml,
+        reply, yaml,
     },
     process,
 };
@@ -63,10 +69,10 @@ async fn call(tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
 async fn ask(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
     let arguments = arguments(session, tool, words).await;
     let answer = session.call(tool, &arguments).await?;
-    print(session, &answer)
+    Printer::stdout().line(&shown(tool, &answer, session.style)?)
 }
 
-/// The arguments as the tool wants them. What has no schema takes text.
+/// The arguments, converted to the types of the tool's schema. Without a schema they stay text.
 pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Raw {
     if words.pairs.is_empty() {
         return words.typed(&Value::Null);
@@ -74,37 +80,23 @@ pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &Tool
     let schema = if meta_tools::is_meta_tool(tool) {
         listed_schema(session, tool).await
     } else {
-        described_schema(session, tool).await
+        inventory::describe(&session.remote, tool).await.ok().map(|tool| tool.schema)
     };
     words.typed(&schema.unwrap_or_default())
 }
 
-async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
-    let about = session.remote.call("describe_tool", &one("name", tool)).await.ok()?;
-    let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
-    about.get("inputSchema").cloned()
-}
-
-/// Meta-tools are described by the protocol's own list.
+/// The schema of a meta-tool: only the protocol's own list has it.
 async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
-    let tools = session.remote.list(muster_client::remote::ListKind::Tools).await.ok()?;
-    let found = tools.iter().find(|raw| {
-        RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
-    })?;
-    let about: Value = serde_json::from_str(found.get()).ok()?;
-    about.get("inputSchema").cloned()
+    let tools: Vec<ToolInfo> = inventory::list(&session.remote, ListKind::Tools).await.ok()?;
+    tools.into_iter().find(|listed| listed.name == tool).map(|tool| tool.schema)
 }
 
-/// Prints everything that a tool answered.
-fn print(session: &GatewaySession, answer: &ToolResponse) -> Result<(), CommandError> {
-    Printer::stdout().line(&shown(answer, session.style)?)
-}
-
-fn shown(answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandError> {
+/// Everything that a tool returned.
+fn shown(tool: &str, answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandError> {
     if let [ContentBlock::Text(text)] = answer.content.as_slice() {
-        return tool_text::text(text, style);
+        return reply::text(tool, text, style);
     }
-    // What is not text is in the content alone.
+    // Structured content repeats text only, so images and resources need the content itself.
     let is_text = answer.content.iter().all(|content| matches!(content, ContentBlock::Text(_)));
     let structured = answer.structured.as_ref().filter(|_| is_text);
     match (style.format, structured) {
@@ -133,7 +125,7 @@ mod tests {
     #[track_caller]
     fn check(result: Value, format: OutputFormat, expect: &str) {
         let answer = ToolResponse::parse(&raw(&result));
-        assert_eq!(shown(&answer, OutputStyle { format, headings: true }).unwrap(), expect);
+        assert_eq!(shown("x", &answer, OutputStyle { format, headings: true }).unwrap(), expect);
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! `muster completion`: scripts for shells, and the words they complete, those of a running gateway
-//! among them.
+//! `muster completion`: completion scripts for shells, with names of a running gateway.
 //!
-//! **Invariant:** completion never fails and never opens a browser. A gateway that does not answer soon
-//! has no names.
+//! **Invariant:** completion never fails and never opens a browser. If the gateway does not respond in time there are no
+//! names.
 
 mod live;
 
@@ -19,7 +18,7 @@ use muster_scenario::{load::load, scenario::Scenario};
 use super::resource_kinds::{self, ResourceKind};
 use crate::{error::CommandError, output::Printer, output::format::OutputFormat};
 
-/// The variable by which a script asks for words.
+/// The environment variable by which a script requests completions.
 pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
 
 /// Print a completion script for a shell
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Completes words out of a list that is made when it is needed.
+/// Completes words of a list that is made on demand.
 fn among(words: impl Fn() -> Vec<String> + Send + Sync + 'static) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy().to_lowercase();
@@ -120,7 +119,7 @@ pub(super) fn stopped() -> ArgValueCompleter {
     kinds_of(resource_kinds::STOPPED)
 }
 
-/// Names of the kind that was typed before.
+/// Completes names of the kind that was typed before.
 pub(super) fn names() -> ArgValueCompleter {
     among(|| {
         let typed = live::typed();
@@ -150,7 +149,7 @@ pub(super) fn service_classes() -> ArgValueCompleter {
     among(|| live::names(ResourceKind::ServiceClass))
 }
 
-/// Arguments of the tool that was typed before.
+/// Completes arguments of the tool that was typed before.
 pub(super) fn arguments() -> ArgValueCompleter {
     among(|| {
         let typed = live::typed();
@@ -158,7 +157,7 @@ pub(super) fn arguments() -> ArgValueCompleter {
     })
 }
 
-/// Something of the scenarios that would be run.
+/// Completes a property of the scenarios in the selected directory.
 fn of_scenarios(get: fn(Scenario) -> String) -> ArgValueCompleter {
     among(move || {
         let folder = live::flag("--config").unwrap_or_else(|| "scenarios".to_owned());

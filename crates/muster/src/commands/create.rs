@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_api::service_class::ServiceClassInfo;
 use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
@@ -23,14 +24,14 @@ Examples:
   muster create service db-forward port-forward --namespace=db --port=5432")]
 pub(crate) struct Create {
     #[command(subcommand)]
-    what: What,
+    resource: NewResource,
     #[command(flatten)]
     gateway: GatewayArgs,
 }
 
 #[derive(Debug, Subcommand)]
 #[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
-enum What {
+enum NewResource {
     Mcpserver(Box<Server>),
     Service(Service),
     /// Create a workflow; for one with steps write its file, or use `muster call core_workflow_create`
@@ -49,36 +50,36 @@ Examples:
   muster create mcpserver files --type stdio --command mcp-files --env ROOT=/srv --autoStart
   muster create mcpserver search --type streamable-http --url https://search.example/mcp")]
 struct Server {
-    /// Its name
+    /// The name of the server
     name: String,
-    /// How it is reached: stdio, streamable-http or sse
+    /// The transport: stdio, streamable-http or sse
     #[arg(long = "type", value_name = "TYPE", add = completion::transports())]
     kind: Option<String>,
-    /// Start or connect it at once, and with the gateway
+    /// Connect it now and whenever the gateway starts
     #[arg(long, visible_alias = "autoStart", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     auto_start: Option<String>,
-    /// The program, for stdio
+    /// The program of a stdio server
     #[arg(long, value_name = "PROGRAM")]
     command: Option<String>,
-    /// Arguments of the program, with commas between
+    /// The arguments of the program, separated by commas
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     args: Option<String>,
-    /// The address, for streamable-http and sse
+    /// The URL of a streamable-http or sse server
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// How long a connection may take, in seconds
+    /// The connect timeout in seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
-    /// What the names of its tools begin with
+    /// The prefix of its tools, instead of its name
     #[arg(long, visible_alias = "toolPrefix", value_name = "TEXT")]
     tool_prefix: Option<String>,
-    /// What it is for
+    /// One line about it
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// A variable for the program (can be repeated)
+    /// An environment variable of the program (can be repeated)
     #[arg(long, value_name = "KEY=VALUE")]
     env: Vec<String>,
-    /// A header for every request (can be repeated)
+    /// An HTTP header of every request (can be repeated)
     #[arg(long, value_name = "KEY=VALUE")]
     header: Vec<String>,
 }
@@ -105,17 +106,17 @@ struct Service {
 
 #[derive(Debug, Args)]
 struct Named {
-    /// Its name
+    /// The name of the resource
     name: String,
 }
 
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
-    let (tool, arguments) = match &args.what {
-        What::Mcpserver(server) => ("core_mcpserver_create", server.arguments()?),
-        What::Service(service) => return service.create(&args.gateway),
-        What::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
-        What::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
-        What::Unknown(words) => {
+    let (tool, arguments) = match &args.resource {
+        NewResource::Mcpserver(server) => ("core_mcpserver_create", server.arguments()?),
+        NewResource::Service(service) => return service.create(&args.gateway),
+        NewResource::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
+        NewResource::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
+        NewResource::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
             return Err(resource_kinds::unknown(
                 word,
@@ -213,7 +214,7 @@ async fn typed_args(session: &GatewaySession, class: &str, words: &ToolArgs) -> 
 }
 
 async fn class_schema(session: &GatewaySession, class: &str) -> Option<Value> {
-    let about = session.remote.call("core_serviceclass_get", &one("name", class)).await.ok()?;
-    let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
-    Some(json!({"properties": about.get("args")?}))
+    let class: ServiceClassInfo =
+        session.remote.reply("core_serviceclass_get", &one("name", class)).await.ok()?;
+    Some(json!({"properties": class.args}))
 }

@@ -95,12 +95,12 @@ fn exit_code(findings: &[Finding]) -> u8 {
 fn print(findings: &[Finding]) -> Result<(), CommandError> {
     let printer = Printer::stdout();
     for found in findings {
-        let (mark, mood) = match found.verdict {
+        let (mark, tone) = match found.verdict {
             Verdict::Good => ("ok  ", Tone::Good),
             Verdict::Warning => ("warn", Tone::Warning),
             Verdict::Bad => ("FAIL", Tone::Bad),
         };
-        let mark = printer.paint(mood, mark);
+        let mark = printer.paint(tone, mark);
         let hop = format!("{:?}", found.hop).to_lowercase();
         printer.line(&format!("{mark}  {hop:<12}  {}: {}", found.subject, found.message))?;
         if let Some(fix) = &found.fix {

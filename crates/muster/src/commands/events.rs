@@ -50,21 +50,21 @@ pub(crate) struct Events {
 }
 
 pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
-    let wish = wish(args)?;
+    let arguments = arguments(args)?;
     process::block_on(async {
         let mut session = args.gateway.open().await?;
         let done = if args.follow {
             let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
-            follow::follow(&args.gateway, &mut session, wish, first.unwrap_or(50)).await
+            follow::follow(&args.gateway, &mut session, arguments, first.unwrap_or(50)).await
         } else {
-            session.show("core_events", &wish.to_raw()).await
+            session.show("core_events", &arguments.to_raw()).await
         };
         session.close().await;
         done
     })
 }
 
-fn wish(args: &Events) -> Result<RawObject<'static>, CommandError> {
+fn arguments(args: &Events) -> Result<RawObject<'static>, CommandError> {
     let mut object = RawObject::new();
     if let Some(kind) = &args.resource_type {
         object.set_value("resourceType", kind_name(kind)?);

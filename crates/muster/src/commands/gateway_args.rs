@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use muster_api::execution::{ExecutionReply, StepReply, TOOL_PREFIX};
 use muster_client::{
     env_vars,
     login::{self, AuthMode},
@@ -14,7 +15,7 @@ use muster_client::{
     },
 };
 use muster_core::json::Raw;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     output::{
         self, Printer,
         format::{OutputFormat, OutputStyle},
-        spinner, tool_text,
+        reply, spinner,
     },
     terminal::Terminal,
 };
@@ -119,34 +120,48 @@ impl GatewaySession {
         tool: &str,
         args: &RawValue,
     ) -> Result<ToolResponse, CommandError> {
+        let response = self.request(tool, args).await?;
+        if response.failed { Err(self.failure(tool, &response)) } else { Ok(response) }
+    }
+
+    /// Calls a tool. The response may report an error.
+    pub(crate) async fn request(
+        &self,
+        tool: &str,
+        args: &RawValue,
+    ) -> Result<ToolResponse, CommandError> {
         let calling = self.remote.call(tool, args);
-        let answer = match spinner::around("Executing command...", self.quiet, calling).await {
-            Ok(answer) => answer,
-            Err(err) => {
-                self.mark("❌ Command failed");
-                return Err(err.into());
-            }
+        let response = spinner::around("Executing command...", self.quiet, calling).await;
+        response.map_err(|err| {
+            self.mark("❌ Command failed");
+            err.into()
+        })
+    }
+
+    /// The error that a response reports.
+    pub(crate) fn failure(&self, tool: &str, response: &ToolResponse) -> CommandError {
+        self.mark("❌ Command returned error");
+        let for_people = matches!(self.style.format, OutputFormat::Table | OutputFormat::Wide);
+        let execution = match for_people && tool.starts_with(TOOL_PREFIX) {
+            true => failed_execution(&response.texts()),
+            false => None,
         };
-        if answer.failed {
-            self.mark("❌ Command returned error");
-            let text = answer.texts().join("\n");
-            let run = match self.style.format {
-                OutputFormat::Table | OutputFormat::Wide => failed_run(&text),
-                OutputFormat::Json | OutputFormat::Yaml => None,
-            };
-            return Err(run.unwrap_or_else(|| refusal(&text)));
-        }
-        Ok(answer)
+        execution.unwrap_or_else(|| refusal(&response.texts().join("\n")))
     }
 
     /// Calls a tool and prints its response.
     pub(crate) async fn show(&self, tool: &str, args: &RawValue) -> Result<(), CommandError> {
-        let answer = self.call(tool, args).await?;
+        let response = self.call(tool, args).await?;
+        self.print(tool, &response)
+    }
+
+    /// Prints the first text of a response.
+    pub(crate) fn print(&self, tool: &str, response: &ToolResponse) -> Result<(), CommandError> {
         let printer = Printer::stdout();
-        match answer.content.first() {
+        match response.content.first() {
             None if self.quiet => Ok(()),
             None => printer.line("No results"),
-            Some(ContentBlock::Text(text)) => printer.line(&tool_text::text(text, self.style)?),
+            Some(ContentBlock::Text(text)) => printer.line(&reply::text(tool, text, self.style)?),
             Some(_) => Err(CommandError::new("content is not text")),
         }
     }
@@ -173,20 +188,20 @@ pub(crate) fn refusal(text: &str) -> CommandError {
     hints.fold(error, CommandError::hint)
 }
 
-/// The error of a failed workflow execution: its step and the reason.
-fn failed_run(text: &str) -> Option<CommandError> {
-    let run: Value = serde_json::from_str(text).ok()?;
-    let id = run.get("execution_id")?.as_str()?;
-    let steps = run.get("steps").and_then(Value::as_array).into_iter().flatten();
-    let said = |value: &Value| value.get("error").and_then(Value::as_str).map(str::to_owned);
-    let of_step = |step: &Value| {
-        let name = step.get("id").and_then(Value::as_str).unwrap_or_default();
-        Some(format!("step `{name}`: {}", said(step)?))
-    };
-    let why: Vec<String> = steps.filter_map(of_step).collect();
-    let why = if why.is_empty() { said(&run)? } else { why.join("\n") };
-    let error = refusal(&why);
-    Some(match id {
+/// The error of a failed workflow execution: its steps and their reasons. The last text names the execution.
+fn failed_execution(texts: &[&str]) -> Option<CommandError> {
+    let (last, before) = texts.split_last()?;
+    let execution: ExecutionReply = serde_json::from_str(last).ok()?;
+    let of_step = |step: &StepReply| Some(format!("step `{}`: {}", step.id, step.error.as_ref()?));
+    let mut reasons: Vec<String> = execution.steps.iter().filter_map(of_step).collect();
+    if reasons.is_empty() {
+        reasons.extend(before.iter().map(|text| (*text).to_owned()).chain(execution.error));
+    }
+    if reasons.is_empty() {
+        return None;
+    }
+    let error = refusal(&reasons.join("\n"));
+    Some(match execution.execution_id.as_str() {
         "" => error,
         id => error.hint(format!("show the execution with `muster get workflow-execution {id}`")),
     })
@@ -201,19 +216,21 @@ pub(crate) fn one(key: &'static str, value: &str) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use super::failed_run;
+    use super::failed_execution;
 
     #[test]
     fn errors_of_failed_executions() {
-        let said =
-            |text: &str| failed_run(text).map(|err| format!("{err} | {}", err.hints().join(" | ")));
-        let run = r#"{"execution_id":"7","status":"failed","steps":[{"id":"a","status":"completed"},
+        let said = |texts: &[&str]| {
+            failed_execution(texts).map(|err| format!("{err} | {}", err.hints().join(" | ")))
+        };
+        let reply = r#"{"execution_id":"7","status":"failed","steps":[{"id":"a","status":"completed"},
             {"id":"b","status":"failed","error":"no\nhint: try"}]}"#;
         let hint = "show the execution with `muster get workflow-execution 7`";
-        assert_eq!(said(run).unwrap(), format!("step `b`: no | try | {hint}"));
-        let early = r#"{"execution_id":"","error":"nothing"}"#;
-        assert_eq!(said(early).unwrap(), "nothing | ");
-        assert_eq!(said("plain"), None);
-        assert_eq!(said(r#"{"error":"x"}"#), None);
+        assert_eq!(said(&[reply]).unwrap(), format!("step `b`: no | try | {hint}"));
+        assert_eq!(said(&[r#"{"execution_id":"","error":"nothing"}"#]).unwrap(), "nothing | ");
+        let of_tool = ["it failed", r#"{"execution_id":"7"}"#];
+        assert_eq!(said(&of_tool).unwrap(), format!("it failed | {hint}"));
+        assert_eq!(said(&["plain"]), None);
+        assert_eq!(said(&[r#"{"code":3,"execution_id":"7"}"#]), None);
     }
 }

@@ -5,6 +5,7 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_api::error::ErrorKind;
 
 use super::{
     completion,
@@ -49,25 +50,24 @@ async fn show(
     kind: ResourceKind,
     name: &str,
 ) -> Result<(), CommandError> {
-    let tool = match kind {
-        ResourceKind::Service => "core_service_status",
-        ResourceKind::ServiceClass => "core_serviceclass_get",
-        ResourceKind::McpServer => "core_mcpserver_get",
-        ResourceKind::Workflow => "core_workflow_get",
-        ResourceKind::WorkflowExecution => {
-            let args = one("execution_id", name);
-            return session.show("core_workflow_execution_get", &args).await;
-        }
+    let (tool, key) = match kind {
+        ResourceKind::Service => ("core_service_status", "name"),
+        ResourceKind::ServiceClass => ("core_serviceclass_get", "name"),
+        ResourceKind::McpServer => ("core_mcpserver_get", "name"),
+        ResourceKind::Workflow => ("core_workflow_get", "name"),
+        ResourceKind::WorkflowExecution => ("core_workflow_execution_get", "execution_id"),
         ResourceKind::Tool => return mcp_items::tool(session, name).await,
         ResourceKind::Resource => return mcp_items::resource(session, name).await,
         ResourceKind::Prompt => return mcp_items::prompt(session, name).await,
     };
-    let done = session.show(tool, &one("name", name)).await;
-    match done {
-        Err(error) if error.to_string().contains("not found") => {
-            Err(nearest(session, kind, name, error).await)
-        }
-        done => done,
+    let response = session.request(tool, &one(key, name)).await?;
+    if !response.failed {
+        return session.print(tool, &response);
+    }
+    let error = session.failure(tool, &response);
+    match response.error_kind() {
+        Some(ErrorKind::NotFound) => Err(nearest(session, kind, name, error).await),
+        Some(ErrorKind::Other) | None => Err(error),
     }
 }
 

@@ -55,7 +55,7 @@ async fn list(args: &List) -> Result<(), CommandError> {
     warn(args, kind);
     let session = args.gateway.open().await?;
     let done = match kind.list_tool() {
-        Some((tool, _)) => session.show(tool, &arguments(args, kind).to_raw()).await,
+        Some(tool) => session.show(tool, &arguments(args, kind).to_raw()).await,
         None => mcp_items::list(&session, kind, args).await,
     };
     session.close().await;

@@ -1,10 +1,10 @@
-//! The kinds of things that a gateway has, and the tools that tell about them.
+//! The kinds of resources of a gateway, and the core tools that list them.
 
 use muster_core::suggest::similar;
 
 use crate::error::CommandError;
 
-/// A kind of thing that a gateway has.
+/// A kind of resource of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResourceKind {
     Service,
@@ -23,7 +23,7 @@ use ResourceKind::{
 
 type Named = (&'static str, ResourceKind);
 
-/// What `list` takes, in the order of its error message.
+/// The kinds that `list` accepts, in the order of its error message.
 pub(crate) const LISTED: &[Named] = &[
     ("mcpserver", McpServer),
     ("mcpservers", McpServer),
@@ -43,7 +43,7 @@ pub(crate) const LISTED: &[Named] = &[
     ("workflows", Workflow),
 ];
 
-/// What `get` takes.
+/// The kinds that `get` accepts.
 pub(crate) const GOT: &[Named] = &[
     ("mcpserver", McpServer),
     ("prompt", Prompt),
@@ -58,21 +58,21 @@ pub(crate) const GOT: &[Named] = &[
     ("workflow-execution", WorkflowExecution),
 ];
 
-/// What `check` takes.
+/// The kinds that `check` accepts.
 pub(crate) const CHECKED: &[Named] =
     &[("serviceclass", ServiceClass), ("mcpserver", McpServer), ("workflow", Workflow)];
 
-/// What `stop` takes.
+/// The kinds that `stop` accepts.
 pub(crate) const STOPPED: &[Named] = &[("service", Service)];
 
-/// Finds a kind by the word that was typed.
+/// Finds a kind by its name.
 pub(crate) fn find(word: &str, among: &[Named]) -> Result<ResourceKind, CommandError> {
     let found = among.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
     let names: Vec<&str> = among.iter().map(|(name, _)| *name).collect();
     found.ok_or_else(|| unknown(word, &names))
 }
 
-/// The error for a kind that is none.
+/// The error for an unknown kind.
 pub(crate) fn unknown(word: &str, names: &[&str]) -> CommandError {
     let error = CommandError::new(format!(
         "unknown resource type '{word}'. Available types: {}",
@@ -85,14 +85,14 @@ pub(crate) fn unknown(word: &str, names: &[&str]) -> CommandError {
 }
 
 impl ResourceKind {
-    /// The tool that lists things of this kind, and the member of its answer that holds them.
-    pub(crate) const fn list_tool(self) -> Option<(&'static str, &'static str)> {
+    /// The core tool that lists resources of this kind; none for those that MCP lists itself.
+    pub(crate) const fn list_tool(self) -> Option<&'static str> {
         match self {
-            Service => Some(("core_service_list", "services")),
-            ServiceClass => Some(("core_serviceclass_list", "serviceClasses")),
-            McpServer => Some(("core_mcpserver_list", "mcpServers")),
-            Workflow => Some(("core_workflow_list", "workflows")),
-            WorkflowExecution => Some(("core_workflow_execution_list", "executions")),
+            Service => Some("core_service_list"),
+            ServiceClass => Some("core_serviceclass_list"),
+            McpServer => Some("core_mcpserver_list"),
+            Workflow => Some("core_workflow_list"),
+            WorkflowExecution => Some("core_workflow_execution_list"),
             Tool | Resource | Prompt => None,
         }
     }

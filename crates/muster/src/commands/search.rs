@@ -3,13 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::RawObject;
-use serde_json::Value;
+use muster_client::inventory::{ToolInfo, ToolPage};
+use muster_core::json::raw;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
-    output::{Printer, cell::cut, format::OutputFormat, grid::Grid, yaml},
+    output::{
+        self, Printer,
+        table::{self, Column},
+    },
     process,
 };
 
@@ -42,32 +47,31 @@ async fn search(args: &Search) -> Result<(), CommandError> {
     done
 }
 
+const COLUMNS: &[Column<ToolInfo>] = &[
+    Column::new("name", |tool| tool.name.clone()),
+    Column::cut("description", 80, |tool| tool.description.clone()),
+];
+
 async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandError> {
-    let mut wish = RawObject::new();
-    wish.set_value("query", &args.words.join(" "));
-    wish.set_value("limit", &args.limit);
-    let answer = session.call("filter_tools", &wish.to_raw()).await?;
-    let text = answer.texts().first().copied().unwrap_or("{}").to_owned();
-    let printer = Printer::stdout();
-    let found: Value = serde_json::from_str(&text).unwrap_or_default();
-    let tools = found.get("tools").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-    match session.style.format {
-        OutputFormat::Json => return printer.json(&tools),
-        OutputFormat::Yaml => {
-            return printer.line(&yaml::document(&muster_core::json::raw(&tools)));
+    /// The tools with everything that the gateway says of them.
+    #[derive(Default, Deserialize)]
+    struct Found {
+        tools: Vec<Value>,
+    }
+    let arguments = json!({"query": args.words.join(" "), "limit": args.limit});
+    let response = session.call("filter_tools", &raw(&arguments)).await?;
+    // A gateway without tools replies with a sentence.
+    let page: ToolPage = response.reply("filter_tools").unwrap_or_default();
+    let found: Found = response.reply("filter_tools").unwrap_or_default();
+    Printer::stdout().value(&found.tools, session.style.format, || {
+        match page.tools.as_slice() {
+            [] => "No tools found".to_owned(),
+            tools => table::list(COLUMNS, tools, session.style),
         }
-        OutputFormat::Table | OutputFormat::Wide => (),
+    })?;
+    if !page.unmatched_terms.is_empty() && !page.tools.is_empty() {
+        let terms = page.unmatched_terms.join("`, `");
+        output::hint(&format!("no tool matches `{terms}`; these tools may be unrelated"));
     }
-    let tools = tools.as_array().cloned().unwrap_or_default();
-    if tools.is_empty() {
-        return printer.line("No tools found");
-    }
-    let longest = if session.style.format == OutputFormat::Wide { usize::MAX } else { 80 };
-    let mut grid = Grid::new(&["name", "description"]).headed(session.style.headings);
-    for tool in &tools {
-        let text = |key: &str| tool.get(key).and_then(Value::as_str);
-        let about = text("summary").or_else(|| text("description")).unwrap_or_default();
-        grid.row([text("name").unwrap_or_default().to_owned(), cut(about, longest)]);
-    }
-    printer.line(&grid.text())
+    Ok(())
 }

@@ -1,6 +1,7 @@
-//! `muster serve`: one endpoint in front of everything.
+//! `muster serve`: starts the gateway.
 
 mod access;
+mod args;
 mod backends;
 mod flags;
 mod hints;
@@ -54,20 +55,15 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
-pub(crate) use self::flags::LoginFlags;
-use self::logout::Logout;
-use crate::{
-    bundled,
-    cli::{Serve, SurfaceArg},
-    error::CommandError,
-    listen, log, process,
-};
+pub(crate) use self::{args::Serve, flags::LoginFlags};
+use self::{args::SurfaceArg, logout::Logout};
+use crate::{bundled, error::CommandError, listen, log, process};
 
-/// How long requests may take to finish once the gateway was session to stop.
+/// How long requests may take to finish once the gateway is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whatever is behind the gateway: servers come and go, so all of it may be there.
-const OFFERS: ServerCapabilities = ServerCapabilities {
+/// The capabilities of the gateway. Servers come and go, so it declares all that one of them may have.
+const CAPABILITIES: ServerCapabilities = ServerCapabilities {
     tools_change: true,
     resources: true,
     prompts: true,
@@ -75,16 +71,21 @@ const OFFERS: ServerCapabilities = ServerCapabilities {
     logging: true,
 };
 
-/// Who is served.
+/// The clients of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clients {
-    /// Those that the configuration speaks of.
+    /// Those of the configured transport.
     Configured,
-    /// One on standard input and output, and whoever else comes by HTTP while it is there.
+    /// One on standard input and output, and HTTP clients while it is connected.
     Standalone,
 }
 
-pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+    run_for(args, Clients::Configured)
+}
+
+/// Serves the clients until the process is asked to stop.
+pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
     let level = match (args.silent, args.debug) {
         (true, _) => LevelFilter::OFF,
         (false, true) => LevelFilter::DEBUG,
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandErr
     let store = ConfigStore::new(config_path(args)?);
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
         tracing::warn!(
-            "{} does not exist: the defaults hold, without any policy",
+            "{} does not exist: the defaults are used, without a policy",
             missing.display()
         );
     }
@@ -104,8 +105,8 @@ pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandErr
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(process::lasting(serve(args, clients, store, files)));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    let served = runtime.block_on(process::releasing_memory(serve(args, clients, store, files)));
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
@@ -134,8 +135,8 @@ async fn serve(
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
-    // The port is taken before anything is started: who cannot listen starts nothing.
-    let door = door(aggregator, clients).await?;
+    // Listen before anything is started: a gateway whose port is in use must not start servers.
+    let listener = listener(aggregator, clients).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     descriptors::raise_limit();
@@ -161,11 +162,11 @@ async fn serve(
         .with_principals(engine.principals())
         .with_metrics(engine.metrics());
     let dispatcher = Arc::new(dispatcher);
-    let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
+    let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
-    let served = match door {
-        Door::Stdio => serve_stdio(server, access::pipe(mode)).await,
-        Door::Http(listeners) => {
+    let served = match listener {
+        Listener::Stdio => serve_stdio(server, access::pipe(mode)).await,
+        Listener::Http(listeners) => {
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
@@ -204,7 +205,7 @@ async fn serve(
     Ok(served?)
 }
 
-/// How HTTP is served, with the pages of logins.
+/// The options of HTTP, with the pages of logins.
 fn http_options(
     engine: &Engine,
     guard: Arc<AccessControl>,
@@ -229,7 +230,7 @@ fn http_options(
     options
 }
 
-/// Whose certificates are believed by logins.
+/// The certificate authorities that connections trust.
 fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
         None => Ok(TrustStore::system()),
@@ -239,7 +240,7 @@ fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     }
 }
 
-/// What connects to servers; it believes the same certificates.
+/// The connector to servers, with the same trust store.
 fn connector(
     args: &Serve,
     launcher: &Launcher,
@@ -248,7 +249,7 @@ fn connector(
     Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
 }
 
-/// What clients are shown. Where there is a model, search goes by meaning too.
+/// The surface that clients see, with search by meaning if a model is installed.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
         SurfaceArg::Climax => {
@@ -265,23 +266,24 @@ fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     }
 }
 
-enum Door {
+/// Where clients connect.
+enum Listener {
     Stdio,
     Http(Vec<TcpListener>),
 }
 
-async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
+async fn listener(aggregator: &Aggregator, clients: Clients) -> Result<Listener, CommandError> {
     match aggregator.transport {
-        ServeTransport::Stdio => Ok(Door::Stdio),
+        ServeTransport::Stdio => Ok(Listener::Stdio),
         ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
             match (opened, clients) {
-                (Ok(listeners), _) => Ok(Door::Http(listeners)),
-                // Every program that starts one of these names the same port.
+                (Ok(listeners), _) => Ok(Listener::Http(listeners)),
+                // Each client starts its own process with the same configured port.
                 (Err(err), Clients::Standalone) => {
                     tracing::warn!("only the client on standard input is served: {err}");
-                    Ok(Door::Stdio)
+                    Ok(Listener::Stdio)
                 }
                 (Err(err), Clients::Configured) => Err(err),
             }
@@ -289,7 +291,7 @@ async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, Command
     }
 }
 
-/// Serves the client on standard input and output, and others by HTTP until it leaves.
+/// Serves the client on standard input and output, and HTTP clients until it disconnects.
 async fn serve_both(
     server: Server,
     caller: Caller,

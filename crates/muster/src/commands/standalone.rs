@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::serve::{self, Clients};
-use crate::{cli::Serve, error::CommandError};
+use super::serve::{self, Clients, Serve};
+use crate::error::CommandError;
 
 /// Serve one MCP client on standard input and output
 ///
@@ -23,5 +23,5 @@ pub(crate) struct Standalone {
 }
 
 pub(crate) fn run(args: &Standalone) -> Result<ExitCode, CommandError> {
-    serve::run(&args.serve, Clients::Standalone)
+    serve::run_for(&args.serve, Clients::Standalone)
 }

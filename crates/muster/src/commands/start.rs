@@ -20,14 +20,14 @@ Examples:
   muster start workflow deploy --environment=lab --replicas=3")]
 pub(crate) struct Start {
     #[command(subcommand)]
-    what: What,
+    resource: Startable,
     #[command(flatten)]
     gateway: GatewayArgs,
 }
 
 #[derive(Debug, Subcommand)]
 #[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
-enum What {
+enum Startable {
     /// Start a service and wait until it is running or has failed
     Service {
         /// The name of the service
@@ -48,18 +48,18 @@ enum What {
 }
 
 pub(crate) fn run(args: &Start) -> Result<ExitCode, CommandError> {
-    match &args.what {
-        What::Service { name } => process::block_on(async {
+    match &args.resource {
+        Startable::Service { name } => process::block_on(async {
             let session = args.gateway.open().await?;
             let done = session.show("core_service_start", &one("name", name)).await;
             session.close().await;
             done
         }),
-        What::Workflow { name, words } => {
+        Startable::Workflow { name, words } => {
             let words = ToolArgs::read(words, &args.gateway)?;
             process::block_on(workflow(name, words))
         }
-        What::Unknown(words) => {
+        Startable::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
             Err(resource_kinds::unknown(word, &["service", "workflow"]))
         }

@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
+use clap::Args;
 use muster_exec::launcher::Launcher;
 use muster_scenario::{
     duration, mcp_server, mock,
@@ -13,13 +14,92 @@ use muster_scenario::{
     run, schema,
 };
 
-use crate::{cli::Test, error::CommandError};
+use super::completion;
+use crate::error::CommandError;
+
+/// Run scenarios against real gateways
+///
+/// Starts `muster serve` with mock servers for each scenario, runs the steps and checks the results.
+/// Exits with 1 if a scenario fails.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
+#[command(after_help = "\
+Examples:
+  muster test --config scenarios
+  muster test --config scenarios --scenario mcpserver-crud --verbose
+  muster test --config scenarios --parallel 12 --report reports
+  muster test --config scenarios --validate-scenarios")]
+pub(crate) struct Test {
+    /// A scenario file, or a directory of scenario files
+    #[arg(long, value_name = "PATH", default_value = "scenarios")]
+    config: PathBuf,
+    /// Run only scenarios of this category: behavioral or integration
+    #[arg(long, value_name = "NAME", add = completion::categories())]
+    category: Option<String>,
+    /// Run only scenarios about this concept: serviceclass, workflow, mcpserver or service
+    #[arg(long, value_name = "NAME", add = completion::concepts())]
+    concept: Option<String>,
+    /// Run only the scenario of this name
+    #[arg(long, value_name = "NAME", add = completion::scenarios())]
+    scenario: Option<String>,
+    /// The number of scenarios to run in parallel, 1 to 50
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    parallel: usize,
+    /// Stop after the first failure
+    #[arg(long)]
+    fail_fast: bool,
+    /// Also run scenarios with `skip: true`
+    #[arg(long)]
+    run_skipped: bool,
+    /// The timeout of the whole run: `90s`, `10m`; a number is seconds
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    timeout: String,
+    /// The first port to try for gateway instances
+    #[arg(long, value_name = "PORT", default_value_t = 18_000)]
+    base_port: u16,
+    /// Print each step
+    #[arg(long)]
+    verbose: bool,
+    /// Print each step and the logs of the instances
+    #[arg(long)]
+    debug: bool,
+    /// Write JSON and JUnit reports to this directory
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Keep the configuration directories of the instances
+    #[arg(long)]
+    keep_temp_config: bool,
+    /// Serve the test runner as MCP tools on standard input and output
+    #[arg(long, conflicts_with_all = ["mock_mcp_server", "generate_schema", "validate_scenarios"])]
+    mcp_server: bool,
+    /// Run a mock MCP server on standard input and output, see --mock-config
+    #[arg(long, conflicts_with_all = ["generate_schema", "validate_scenarios"])]
+    mock_mcp_server: bool,
+    /// The configuration of the mock server
+    #[arg(long, value_name = "FILE")]
+    mock_config: Option<PathBuf>,
+    /// Write the schema of all core tools instead of running scenarios
+    #[arg(long, conflicts_with = "validate_scenarios")]
+    generate_schema: bool,
+    /// The output file of --generate-schema [default: schema.json]
+    #[arg(long, value_name = "FILE")]
+    schema_output: Option<PathBuf>,
+    /// Validate scenarios instead of running them
+    #[arg(long)]
+    validate_scenarios: bool,
+    /// The schema to validate steps against
+    #[arg(long, value_name = "FILE")]
+    schema_input: Option<PathBuf>,
+}
 
 pub(crate) fn run(args: &Test) -> Result<ExitCode, CommandError> {
     let options = options(args).map_err(CommandError::new)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run_mode(args, &options));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     code
 }

@@ -3,24 +3,24 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use muster_client::remote::ListKind;
-use muster_core::json::RawObject;
+use muster_client::{
+    inventory::{self, ToolInfo},
+    remote::ListKind,
+};
+use muster_core::json::raw;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 use tiktoken_rs::CoreBPE;
 
 use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat, grid::Grid, yaml},
+    output::{Printer, format::OutputStyle, table::Table},
     process,
 };
 
-/// So many tools are searched for and described, to know what that costs.
+/// The number of tools that are searched for and described, to estimate the cost of both.
 const SAMPLE: usize = 20;
-/// A page of tools with their schemas; the one who counts is no agent.
-const PAGE: usize = 500;
-const NO_LIMIT: u32 = 50_000_000;
 
 /// Count the tokens that servers and tools cost an agent
 ///
@@ -78,12 +78,7 @@ async fn show(session: &GatewaySession, args: &Tokens) -> Result<(), CommandErro
     let tokenizer = tiktoken_rs::o200k_base()
         .map_err(|err| CommandError::new(format!("cannot load the tokenizer: {err}")))?;
     let report = report(session, &tokenizer, args.tools).await?;
-    let printer = Printer::stdout();
-    match session.style.format {
-        OutputFormat::Json => printer.json(&report),
-        OutputFormat::Yaml => printer.line(&yaml::document(&muster_core::json::raw(&report))),
-        OutputFormat::Table | OutputFormat::Wide => print(printer, &report, session.style.headings),
-    }
+    Printer::stdout().value(&report, session.style.format, || page(&report, session.style))
 }
 
 async fn report(
@@ -92,33 +87,29 @@ async fn report(
     with_tools: bool,
 ) -> Result<Report, CommandError> {
     let cost = |text: &str| tokenizer.encode_ordinary(text).len();
-    let tools = all_tools(session).await?;
+    let tools = inventory::tools_behind(&session.remote).await?;
     let mut servers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut each = Vec::new();
     for tool in &tools {
-        let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
-        let mut listed = tool.clone();
-        if let Some(members) = listed.as_object_mut() {
-            members.retain(|key, _| ["name", "description", "inputSchema"].contains(&key.as_str()));
-        }
+        let ToolInfo { name, description, schema, server } = tool;
+        let listed = json!({"name": name, "description": description, "inputSchema": schema});
         let tokens = cost(&listed.to_string());
-        let server = servers.entry(text("server").to_owned()).or_default();
+        let server = servers.entry(server.trim_end_matches('/').to_owned()).or_default();
         *server = (server.0 + 1, server.1 + tokens);
-        each.push(Cost { name: text("name").to_owned(), tools: 1, tokens });
+        each.push(Cost { name: name.clone(), tools: 1, tokens });
     }
     let surface = session.remote.list(ListKind::Tools).await?;
     let step = (tools.len() / SAMPLE).max(1);
     let (mut search, mut describe, mut count) = (0, 0, 0);
     for tool in tools.iter().step_by(step).take(SAMPLE) {
-        let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
-        let question = text("description").lines().next().unwrap_or_default();
-        search += cost(&said(session, "filter_tools", "query", question).await?);
-        describe += cost(&said(session, "describe_tool", "name", text("name")).await?);
+        let question = tool.description.lines().next().unwrap_or_default();
+        search += cost(&response_text(session, "filter_tools", "query", question).await?);
+        describe += cost(&response_text(session, "describe_tool", "name", &tool.name).await?);
         count += 1;
     }
     let (search, describe) = (search / count.max(1), describe / count.max(1));
     let direct = servers.values().map(|(_, tokens)| tokens).sum();
-    let surface = cost(muster_core::json::raw(&surface).get());
+    let surface = cost(raw(&surface).get());
     let saved = usize::saturating_sub(direct, surface);
     each.sort_by_key(|one| std::cmp::Reverse(one.tokens));
     let by_server = servers.into_iter().map(|(name, (tools, tokens))| Cost { name, tools, tokens });
@@ -136,50 +127,25 @@ async fn report(
     })
 }
 
-/// Every tool with its schema, page by page.
-async fn all_tools(session: &GatewaySession) -> Result<Vec<Value>, CommandError> {
-    let mut tools = Vec::new();
-    let mut offset = Some(0);
-    while let Some(at) = offset {
-        let mut wish = RawObject::new();
-        wish.set_value("pattern", "*");
-        wish.set_value("include_schema", &true);
-        wish.set_value("limit", &PAGE);
-        wish.set_value("offset", &at);
-        wish.set_value("max_tokens", &NO_LIMIT);
-        let answer = session.call("filter_tools", &wish.to_raw()).await?;
-        let page: Value = answer
-            .texts()
-            .first()
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default();
-        tools.extend(page.get("tools").and_then(Value::as_array).cloned().unwrap_or_default());
-        offset = page.get("next_offset").and_then(Value::as_u64).filter(|next| *next > at);
-    }
-    Ok(tools)
-}
-
-async fn said(
+async fn response_text(
     session: &GatewaySession,
     tool: &str,
     key: &str,
     value: &str,
 ) -> Result<String, CommandError> {
-    let mut wish = RawObject::new();
-    wish.set_value(key.to_owned(), value);
-    Ok(session.call(tool, &wish.to_raw()).await?.texts().join("\n"))
+    Ok(session.call(tool, &raw(&json!({key: value}))).await?.texts().join("\n"))
 }
 
-fn print(printer: Printer, report: &Report, headings: bool) -> Result<(), CommandError> {
+fn page(report: &Report, style: OutputStyle) -> String {
+    let mut page = Vec::new();
     for (what, costs) in [("server", &report.servers), ("tool", &report.tools)] {
-        if costs.is_empty() {
-            continue;
-        }
-        let mut grid = Grid::new(&[what, "tools", "tokens"]).headed(headings);
+        let mut table = Table::new([what, "tools", "tokens"], style);
         for Cost { name, tools, tokens } in costs {
-            grid.row([name.clone(), tools.to_string(), tokens.to_string()]);
+            table.row([name.clone(), tools.to_string(), tokens.to_string()]);
         }
-        printer.line(&format!("{}\n", grid.text()))?;
+        if !table.is_empty() {
+            page.push(table.text());
+        }
     }
     let Report { direct, surface, search, describe, break_even, tokenizer, .. } = report;
     let verdict = match break_even {
@@ -188,8 +154,9 @@ fn print(printer: Printer, report: &Report, headings: bool) -> Result<(), Comman
             "The gateway is cheaper as long as a conversation looks up at most {tasks} tools; beyond that, listing all tools directly is."
         ),
     };
-    printer.line(&format!(
+    page.push(format!(
         "All tools listed directly: {direct} tokens\nThe meta-tools: {surface} tokens\n\
          One search: {search} tokens; one description: {describe} tokens\n\n{verdict} (counted with {tokenizer})"
-    ))
+    ));
+    page.join("\n\n")
 }

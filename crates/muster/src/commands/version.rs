@@ -3,13 +3,14 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use muster_client::remote::{Auth, Remote};
+use muster_client::remote::{Credentials, Remote};
+use muster_core::json::raw;
 use serde_json::json;
 
 use super::{gateway_args::GatewayArgs, self_update::VERSION};
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat, tool_text},
+    output::{Printer, format::OutputFormat, yaml},
     process,
 };
 
@@ -39,7 +40,10 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
         if !is_for_people {
             let server = running.map(|(version, name)| json!({"name": name, "version": version}));
             let both = json!({"client": VERSION, "server": server});
-            return printer.line(&tool_text::text(&both.to_string(), style)?);
+            return printer.line(&match style.format {
+                OutputFormat::Yaml => yaml::document(&raw(&both)),
+                _ => both.to_string(),
+            });
         }
         printer.line(&match running {
             Some((version, name)) => format!("Server: {version} ({name})"),
@@ -49,7 +53,7 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
 }
 
 async fn server(gateway: &GatewayArgs) -> Option<(String, String)> {
-    let remote = Remote::connect(&gateway.target().ok()?, &Auth::None).await.ok()?;
+    let remote = Remote::connect(&gateway.target().ok()?, &Credentials::None).await.ok()?;
     let about = remote.about();
     remote.close().await;
     Some((about.version, about.name))

@@ -1,26 +1,26 @@
-//! How a command lays out what it prints.
+//! The output formats of commands that use a gateway.
 
 use crate::error::CommandError;
 
-/// How a command lays out what it prints.
+/// The output format of commands that use a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputFormat {
-    /// Columns for people.
+    /// A table for people.
     #[default]
     Table,
-    /// More columns for people.
+    /// A table with more columns, nothing cut.
     Wide,
-    /// As the gateway gave it.
+    /// JSON, as the gateway returned it.
     Json,
-    /// The same as YAML.
+    /// The same, as YAML.
     Yaml,
 }
 
 impl OutputFormat {
-    /// All of them by name.
+    /// The names of all formats.
     pub const NAMES: [&'static str; 4] = ["table", "wide", "json", "yaml"];
 
-    /// Reads a name.
+    /// Parses a name.
     pub fn parse(name: &str) -> Result<Self, CommandError> {
         match name {
             "table" => Ok(Self::Table),
@@ -35,7 +35,7 @@ impl OutputFormat {
     }
 }
 
-/// Everything that was said about how to print.
+/// The format and its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputStyle {
     /// The format.

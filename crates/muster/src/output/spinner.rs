@@ -1,4 +1,4 @@
-//! A sign of life while something is waited for, on a terminal only.
+//! A spinner on standard error while a request runs, on a terminal only.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -9,15 +9,15 @@ use std::{
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const STEP: Duration = Duration::from_millis(100);
 
-/// Waits for `work`, and shows that it does so.
-pub async fn around<T>(what: &str, quiet: bool, work: impl Future<Output = T>) -> T {
+/// Awaits `work` and shows a spinner with a label meanwhile.
+pub async fn around<T>(label: &str, quiet: bool, work: impl Future<Output = T>) -> T {
     if quiet || !io::stderr().is_terminal() {
         return work.await;
     }
     let mut work = pin!(work);
     let mut frames = FRAMES.iter().cycle();
     let mut ticks = tokio::time::interval(STEP);
-    // What is over at once needs no sign.
+    // The first tick is immediate: work that is done at once shows no spinner.
     ticks.tick().await;
     let mut shown = false;
     let done = loop {
@@ -25,7 +25,7 @@ pub async fn around<T>(what: &str, quiet: bool, work: impl Future<Output = T>) -
             done = &mut work => break done,
             _ = ticks.tick() => {
                 let frame = frames.next().unwrap_or(&' ');
-                draw(&format!("\r{frame} {what}"));
+                draw(&format!("\r{frame} {label}"));
                 shown = true;
             }
         }
@@ -38,6 +38,6 @@ pub async fn around<T>(what: &str, quiet: bool, work: impl Future<Output = T>) -
 
 fn draw(text: &str) {
     let mut to = io::stderr();
-    // Whoever closed standard error sees no sign.
+    // If standard error is closed, there is no spinner.
     drop(to.write_all(text.as_bytes()).and_then(|()| to.flush()));
 }

@@ -1,17 +1,15 @@
-//! What a tool takes, in words: its input schema for people.
+//! Tools and prompts in full, with the input schema for people.
 
+use muster_client::inventory::{PromptArgument, PromptInfo, ToolInfo};
 use serde_json::{Map, Value};
-
-use super::cell::plain;
 
 /// Where descriptions are broken.
 const WIDTH: usize = 60;
 
 /// A tool in full.
-pub fn page(tool: &Value) -> String {
-    let mut lines = head(tool);
-    let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
-    let members = properties(schema, 2);
+pub fn tool(tool: &ToolInfo) -> String {
+    let mut lines = head(&tool.name, &tool.description);
+    let members = properties(&tool.schema, 2);
     if !members.is_empty() {
         lines.push(String::new());
         lines.push("Arguments:".to_owned());
@@ -21,28 +19,26 @@ pub fn page(tool: &Value) -> String {
 }
 
 /// A prompt in full.
-pub fn prompt(prompt: &Value) -> String {
-    let mut lines = head(prompt);
-    let arguments = prompt.get("arguments").and_then(Value::as_array).cloned().unwrap_or_default();
-    if !arguments.is_empty() {
+pub fn prompt(prompt: &PromptInfo) -> String {
+    let mut lines = head(&prompt.name, prompt.description.as_deref().unwrap_or_default());
+    if !prompt.arguments.is_empty() {
         lines.push(String::new());
         lines.push("Arguments:".to_owned());
     }
-    for argument in &arguments {
-        let required = argument.get("required") == Some(&Value::Bool(true));
-        let name = argument.get("name").map(plain).unwrap_or_default();
-        lines.push(format!("  {name} (string{})", if required { ", required" } else { "" }));
-        description(argument, 4, &mut lines);
+    for PromptArgument { name, description, required } in &prompt.arguments {
+        lines.push(format!("  {name} (string{})", if *required { ", required" } else { "" }));
+        described(description, 4, &mut lines);
     }
     lines.join("\n")
 }
 
-fn head(about: &Value) -> Vec<String> {
-    let text = |key: &str| about.get(key).map(plain).unwrap_or_default();
-    vec![
-        format!("Name:         {}", text("name")),
-        format!("Description:  {}", text("description")),
-    ]
+fn head(name: &str, description: &str) -> Vec<String> {
+    vec![format!("Name:         {name}"), format!("Description:  {description}")]
+}
+
+/// A value as text.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn properties(schema: &Value, indent: usize) -> Vec<String> {
@@ -101,8 +97,12 @@ fn kind(member: &Value) -> String {
 }
 
 fn description(member: &Value, indent: usize, lines: &mut Vec<String>) {
-    const LABEL: &str = "Description: ";
     let text = member.get("description").and_then(Value::as_str).unwrap_or_default();
+    described(text, indent, lines);
+}
+
+fn described(text: &str, indent: usize, lines: &mut Vec<String>) {
+    const LABEL: &str = "Description: ";
     let mut line = String::new();
     let mut label = LABEL;
     for word in text.split_whitespace() {
@@ -126,11 +126,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use super::page;
+    use super::tool;
 
     #[test]
     fn a_tool_in_full() {
-        let tool = json!({"name": "x_deploy", "description": "Ship it", "inputSchema": {
+        let about = json!({"name": "x_deploy", "description": "Ship it", "inputSchema": {
         "type": "object", "required": ["where"], "properties": {
             "where": {"type": "string", "enum": ["lab", "prod"], "default": "lab",
                 "description": "The place where it goes, which has to be one of those that are known here"},
@@ -155,6 +155,6 @@ mod tests {
                              are known here
                 Default: lab
                 Values: lab, prod"]]
-        .assert_eq(&page(&tool));
+        .assert_eq(&tool(&serde_json::from_value(about).unwrap()));
     }
 }

@@ -24,25 +24,35 @@ fn servers_and_services() {
         ],
         expect![[r#"
             $ muster list mcpservers
-            NAME     STATE     TYPE
-            github   Stopped   stdio
+            NAME     STATE     TYPE    AUTOSTART
+            github   Stopped   stdio   No
             $ muster start service github
             Successfully started service 'github'
             $ muster start service github
             Service 'github' is already running
             $ muster list mcpserver --no-headers
-            github   Running   stdio
+            github   Running   stdio   No
             $ muster list services -o table
             NAME             HEALTH    STATE     SERVICE_TYPE
             github           healthy   Running   MCPServer
             mcp-aggregator   healthy   Running   Aggregator
             $ muster check mcpserver github
-            PROPERTY       VALUE
-            health         healthy
-            metadata       stdio
-            name           github
-            service_type   MCPServer
-            state          Running
+            PROPERTY              VALUE
+            name                  github
+            service_type          MCPServer
+            state                 Running
+            health                healthy
+            args                  test, --mock-mcp-server, --mock-config, [HOME]/mock.yaml
+            autoStart             false
+            clientReady           true
+            command               [MUSTER]
+            consecutiveFailures   0
+            timeout               0
+            type                  stdio
+            lastAttempt           [TIME]Z
+            protocolVersion       2025-11-25
+            restartCount          0
+            tools                 1
             $ muster stop service github
             Successfully stopped service 'github'
             $ muster stop service nobody
@@ -169,8 +179,8 @@ fn tools_resources_prompts() {
 
             1 tool
             $ muster list tool --server X_GIT -o wide
-            NAME             DESCRIPTION      SERVER   ARGS
-            x_github_greet   Greet somebody   x        -
+            NAME             DESCRIPTION      SERVER
+            x_github_greet   Greet somebody   github
 
             1 tool
             $ muster list tools --description greet SOME -o json
@@ -327,9 +337,11 @@ fn workflows_and_service_classes() {
         ],
         expect![[r#"
             $ muster check workflow deploy
-            PROPERTY    VALUE
-            available   Unavailable
-            name        deploy
+            PROPERTY        VALUE
+            available       Unavailable
+            name            deploy
+            missing tools   x_github_greet
+            exit 1
             $ muster start service github
             Successfully started service 'github'
             $ muster list workflows
@@ -343,6 +355,7 @@ fn workflows_and_service_classes() {
             PROPERTY      VALUE
             name          deploy
             description   Greet whom an environment belongs to
+            available     Available
 
             Input Args:
             ARGUMENT      TYPE      DESCRIPTION     REQUIRED
@@ -350,8 +363,8 @@ fn workflows_and_service_classes() {
             replicas      integer   (default: 1)    No
 
             Workflow Steps:
-            STEP   TOOL           DESCRIPTION
-            1      github_greet   Execute greet
+            STEP   ID      TOOL             DESCRIPTION   DETAILS
+            1      greet   x_github_greet                 args.name: {{ .input.environment }}
             $ muster list serviceclasses -o json
             {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"integer","default":8080}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
             $ muster check serviceclass port-forward -o yaml
@@ -359,14 +372,15 @@ fn workflows_and_service_classes() {
             name: port-forward
             $ muster create service db port-forward --namespace=lab --port 1 -q
             PROPERTY           VALUE
-            args               {2 fields}
-            createdAt          [TIME]Z
-            enabled            false
-            health             healthy
             name               db
             serviceClassName   port-forward
-            serviceClassType   serviceclass
             state              Running
+            health             healthy
+            serviceClassType   serviceclass
+            args.namespace     lab
+            args.port          1
+            enabled            false
+            createdAt          [TIME]Z
             updatedAt          [TIME]Z
             $ muster list services --no-headers
             db               healthy   Running   generic

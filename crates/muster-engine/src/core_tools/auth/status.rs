@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_api::auth::{AuthStatus, ServerAuthStatus};
+use muster_api::auth::{AuthStatus, LoginState, ServerAuthStatus};
 use muster_core::{
     call::Caller,
     catalog::CatalogItem,
@@ -71,19 +71,19 @@ fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthSt
     let means = AuthMethod::of(&server.auth);
     let standing = handle.principals.standing(&caller.owner(), &name);
     let status = match (known.status.condition, &standing) {
-        (ServerCondition::Unreachable, _) => "unreachable",
-        (_, OwnerStanding::Connected { .. }) => "connected",
-        _ if known.status.needs_login => "auth_required",
-        (condition, _) if condition.is_up() => "connected",
-        (ServerCondition::Failed, _) => "failed",
-        _ => "disconnected",
+        (ServerCondition::Unreachable, _) => LoginState::Unreachable,
+        (_, OwnerStanding::Connected { .. }) => LoginState::Connected,
+        _ if known.status.needs_login => LoginState::AuthRequired,
+        (condition, _) if condition.is_up() => LoginState::Connected,
+        (ServerCondition::Failed, _) => LoginState::Failed,
+        _ => LoginState::Disconnected,
     };
-    let wanted = status == "auth_required";
+    let wanted = status == LoginState::AuthRequired;
     let logins = handle.principals.logins().filter(|_| wanted);
     let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
     ServerAuthStatus {
         name,
-        status: status.to_owned(),
+        status,
         issuer: issuer.issuer,
         scope: issuer.scope,
         auth_tool: wanted.then(|| "core_auth_login".to_owned()),

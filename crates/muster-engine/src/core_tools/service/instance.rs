@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{find, name};
 use crate::{
-    core_tools::{Args, Audience, CoreTool, ToolReply, mcpserver::named, object},
+    core_tools::{Args, Audience, CoreTool, Failure, Reply, ToolReply, mcpserver::named, object},
     handle::Handle,
     services::{Instance, NewService, ServiceError, missing_tools},
     status::moment,
@@ -72,7 +72,7 @@ static DESCRIPTION: FieldTable = FieldTable::new(
 /// The creation time of a service that was not created from a class.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-fn info(instance: &Instance, class_type: &str) -> String {
+fn info(instance: &Instance, class_type: &str) -> Reply {
     object(&ServiceInfo {
         name: instance.service.name.clone(),
         service_class_name: instance.service.class.clone(),
@@ -80,7 +80,7 @@ fn info(instance: &Instance, class_type: &str) -> String {
         args: Some(instance.service.args.clone()),
         enabled: false,
         state: instance.state.as_str().to_owned(),
-        health: instance.checks.health.as_str().to_owned(),
+        health: instance.checks.health,
         last_error: instance.error.clone(),
         service_data: instance.data(),
         outputs: instance.outputs.clone(),
@@ -102,19 +102,21 @@ pub(super) fn status(handle: &Handle, instance: &Instance) -> ServiceStatus {
         name: instance.service.name.clone(),
         service_type: class_type(handle, instance).to_owned(),
         state: instance.state.as_str().to_owned(),
-        health: instance.checks.health.as_str().to_owned(),
+        health: instance.checks.health,
         error: instance.error.clone(),
         metadata: instance.data(),
         outputs: instance.outputs.clone(),
     }
 }
 
-/// The message of a failed operation.
-pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> String {
+/// The error of a failed operation.
+pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> Failure {
     match problem {
-        ServiceError::Unknown(_) => format!("Failed to {what} service: {problem}"),
+        ServiceError::Unknown(_) => {
+            Failure::not_found(format!("Failed to {what} service: {problem}"))
+        }
         ServiceError::Refused(_) | ServiceError::Busy | ServiceError::Ending => {
-            format!("Failed to {what} service: failed to {what} service {name}: {problem}")
+            format!("Failed to {what} service: failed to {what} service {name}: {problem}").into()
         }
     }
 }
@@ -132,18 +134,18 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     };
     match handle.services.create(cx, order).await {
         Ok(instance) => Ok(info(&instance, "serviceclass")),
-        Err(problem) => Err(format!("Failed to create ServiceClass instance: {problem}")),
+        Err(problem) => Err(format!("Failed to create ServiceClass instance: {problem}").into()),
     }
 }
 
 async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     match handle.services.delete(cx, name).await {
-        Ok(()) => Ok(format!("Successfully deleted ServiceClass instance '{name}'")),
-        Err(ServiceError::Unknown(_)) => Err(format!(
+        Ok(()) => Ok(format!("Successfully deleted ServiceClass instance '{name}'").into()),
+        Err(ServiceError::Unknown(_)) => Err(Failure::not_found(format!(
             "Failed to delete ServiceClass instance: service '{name}' not found or cannot be deleted (static services cannot be deleted)"
-        )),
-        Err(problem) => Err(format!("Failed to delete ServiceClass instance: {problem}")),
+        ))),
+        Err(problem) => Err(format!("Failed to delete ServiceClass instance: {problem}").into()),
     }
 }
 
@@ -154,7 +156,9 @@ fn get(handle: &Handle, args: &Args) -> ToolReply {
     }
     let found = find(handle, name);
     let Some(ServiceStatus { state, health, service_type, mut metadata, error, .. }) = found else {
-        return Err(format!("Failed to get service: service '{name}' not found"));
+        return Err(Failure::not_found(format!(
+            "Failed to get service: service '{name}' not found"
+        )));
     };
     metadata.insert("service_type".to_owned(), json!(service_type));
     Ok(object(&ServiceInfo {
@@ -174,16 +178,18 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
     let text = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
     let (name, class_name) = (text("name"), text("serviceClassName"));
     if name.is_empty() {
-        return Err("Validation failed: name is required".to_owned());
+        return Err("Validation failed: name is required".into());
     }
     if class_name.is_empty() {
-        return Err("Validation failed: serviceClassName is required".to_owned());
+        return Err("Validation failed: serviceClassName is required".into());
     }
     let class = handle.services.class(class_name);
     let there =
         class.is_some_and(|class| missing_tools(&handle.state.borrow(), &class.spec).is_empty());
     match there {
-        true => Ok(format!("Validation successful for service {name}")),
-        false => Err(format!("Validation failed: ServiceClass '{class_name}' is not available")),
+        true => Ok(format!("Validation successful for service {name}").into()),
+        false => {
+            Err(format!("Validation failed: ServiceClass '{class_name}' is not available").into())
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn info(class: &ServiceClass, snapshot: &GatewaySnapshot) -> ServiceC
         name: class.name.clone(),
         version: String::new(),
         description: spec.description.clone(),
-        args: object(json!(spec.args)),
+        args: spec.args.clone(),
         service_config: config(&spec.service_config),
         available: missing_tools.is_empty(),
         create_tool_available: available(Some(&tools.start.tool)),

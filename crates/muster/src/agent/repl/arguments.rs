@@ -1,16 +1,16 @@
-//! What was typed: commands, words, arguments.
+//! Parses the arguments of REPL commands.
 
 use serde_json::{Map, Value};
 
-/// What is wrong with arguments.
+/// Arguments that are not valid JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadJson {
-    /// Where, in bytes from the beginning.
+    /// The byte offset of the error.
     pub(crate) position: usize,
     pub(crate) reason: String,
 }
 
-/// Splits at blanks. A value in quotes keeps its blanks.
+/// Splits at white space. Quotes keep it in a value.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -66,7 +66,7 @@ pub(crate) fn texts(text: &str) -> Map<String, Value> {
     pairs.collect()
 }
 
-/// JSON where it is some, else text.
+/// Parses JSON, else takes the word as text.
 fn value_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

@@ -1,9 +1,7 @@
-//! Commands that do something: call, workflow, prompt.
+//! Commands that run something: call, workflow, prompt.
 
-use muster_client::{
-    inventory::{ToolInfo, json_text},
-    remote::tool_response::ToolResponse,
-};
+use muster_api::execution::ExecutionReply;
+use muster_client::{inventory::ToolInfo, remote::tool_response::ToolResponse};
 use muster_core::json::raw;
 use serde_json::{Map, Value};
 
@@ -21,8 +19,8 @@ impl Shell {
         if tool.is_empty() {
             return Err(ReplError::usage(spec));
         }
-        let known = self.known();
-        let about = known.tool(tool);
+        let inventory = self.inventory();
+        let about = inventory.tool(tool);
         let arguments = match arguments::arguments(rest) {
             Ok(arguments) => arguments,
             Err(BadJson { position, reason }) => {
@@ -54,7 +52,7 @@ impl Shell {
         called.map_err(|err| ReplError::new(format!("Tool execution failed: {err}")))
     }
 
-    /// What a tool takes.
+    /// Shows the parameters of a tool.
     fn explain(&self, tool: &ToolInfo) {
         self.say(&format!("Tool: {}", tool.name));
         self.say(&format!("Description: {}\n", tool.description));
@@ -85,33 +83,26 @@ impl Shell {
         }
         self.say(&format!("Executing workflow: {name}..."));
         let answer = self.execute(&format!("workflow_{name}"), &arguments::texts(rest)).await?;
-        let Some(run) = json_text(&answer).filter(|run| run.get("execution_id").is_some()) else {
+        let text = answer.texts().first().copied().unwrap_or_default();
+        let Ok(execution) = serde_json::from_str::<ExecutionReply>(text) else {
             self.say(&format::answer(&answer));
             return Ok(());
         };
-        let status = text(&run, "status");
-        let icon = match status {
-            "completed" => "✅",
-            "failed" => "❌",
-            _ if answer.failed => "❌",
-            _ => "⏳",
-        };
-        self.say(&format!("Execution ID: {}", text(&run, "execution_id")));
+        let icon = if answer.failed { "❌" } else { "✅" };
+        self.say(&format!("Execution ID: {}", execution.execution_id));
         self.say(&format!("Workflow: {name}"));
-        self.say(&format!("Status: {icon} {status}"));
-        if let Some(error) = run.get("error").and_then(Value::as_str) {
+        self.say(&format!("Status: {icon} {}", execution.status));
+        if let Some(error) = &execution.error {
             self.say(&format!("Error: {error}"));
         }
-        if let Some(input) = run.get("input").and_then(Value::as_object)
-            && !input.is_empty()
-        {
+        let mut input: Vec<(&String, &Value)> = execution.input.iter().collect();
+        input.sort_unstable_by_key(|(key, _)| *key);
+        if !input.is_empty() {
             self.say("Input:");
-            let mut members: Vec<(&String, &Value)> = input.iter().collect();
-            members.sort_unstable_by_key(|(key, _)| *key);
-            for (key, value) in members {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                self.say(&format!("  {key}: {value}"));
-            }
+        }
+        for (key, value) in input {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            self.say(&format!("  {key}: {value}"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ pub(crate) struct Spec {
     pub(crate) description: &'static str,
 }
 
-/// Which command.
+/// The commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     Help,
@@ -105,7 +105,7 @@ pub(crate) fn find(word: &str) -> Option<&'static Spec> {
     ALL.iter().find(|spec| spec.name == word || spec.aliases.contains(&word.as_str()))
 }
 
-/// What lists can be asked for.
+/// The targets of `list`.
 pub(crate) const LISTS: [&str; 5] = ["tools", "resources", "prompts", "workflows", "core-tools"];
-/// What can be described.
+/// The targets of `describe`.
 pub(crate) const DESCRIBED: [&str; 3] = ["tool", "resource", "prompt"];

@@ -1,13 +1,13 @@
-//! What can be typed next.
+//! Completion of the line.
 
 use muster_client::{inventory::Inventory, remote::ListKind};
 
 use super::commands::{self, Command};
 
-/// The names of commands that are completed; the other aliases are there for those who know them.
+/// The aliases that are completed beside the names of commands.
 const ALIASES: [&str; 5] = ["wf", "run-workflow", "ctx", "quit", "?"];
 
-/// Something that can be typed.
+/// A completion.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate(pub(crate) String);
 
@@ -21,10 +21,10 @@ impl rustyline::completion::Candidate for Candidate {
     }
 }
 
-/// What can come after `typed`: where it begins, and what it can be.
+/// The completions of `typed`: the position they replace, and the candidates.
 pub(crate) fn candidates(
     typed: &str,
-    known: &Inventory,
+    inventory: &Inventory,
     contexts: &[String],
 ) -> (usize, Vec<Candidate>) {
     let begin = typed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -39,12 +39,14 @@ pub(crate) fn candidates(
         (Command::List, []) => fitting(commands::LISTS, word, " "),
         (Command::Help, []) => fitting(commands::ALL.iter().map(|spec| spec.name), word, " "),
         (Command::Describe, []) => fitting(commands::DESCRIBED, word, " "),
-        (Command::Describe, ["tool" | "tools"]) => fitting(known.names(ListKind::Tools), word, " "),
+        (Command::Describe, ["tool" | "tools"]) => {
+            fitting(inventory.names(ListKind::Tools), word, " ")
+        }
         (Command::Describe, ["resource" | "resources"]) | (Command::Get, []) => {
-            fitting(known.names(ListKind::Resources), word, " ")
+            fitting(inventory.names(ListKind::Resources), word, " ")
         }
         (Command::Describe, ["prompt" | "prompts"]) | (Command::Prompt, []) => {
-            fitting(known.names(ListKind::Prompts), word, " ")
+            fitting(inventory.names(ListKind::Prompts), word, " ")
         }
         (Command::Filter, []) => fitting(["tools"], word, " "),
         (Command::Notifications, []) => fitting(["on", "off"], word, " "),
@@ -55,31 +57,32 @@ pub(crate) fn candidates(
         (Command::Context, ["use" | "switch"]) => {
             fitting(contexts.iter().map(String::as_str), word, " ")
         }
-        (Command::Call, []) => fitting(known.names(ListKind::Tools), word, " "),
-        (Command::Call, [tool, given @ ..]) => parameters(tool_keys(known, tool), given, word),
-        (Command::Workflow, []) => fitting(known.workflows(), word, " "),
+        (Command::Call, []) => fitting(inventory.names(ListKind::Tools), word, " "),
+        (Command::Call, [tool, given @ ..]) => parameters(tool_keys(inventory, tool), given, word),
+        (Command::Workflow, []) => fitting(inventory.workflows(), word, " "),
         (Command::Workflow, [name, given @ ..]) => {
-            parameters(tool_keys(known, &format!("workflow_{name}")), given, word)
+            parameters(tool_keys(inventory, &format!("workflow_{name}")), given, word)
         }
-        (Command::Prompt, [name, given @ ..]) => parameters(prompt_keys(known, name), given, word),
+        (Command::Prompt, [name, given @ ..]) => {
+            parameters(prompt_keys(inventory, name), given, word)
+        }
         _ => Vec::new(),
     };
     (begin, found)
 }
 
-fn tool_keys(known: &Inventory, tool: &str) -> Vec<String> {
-    let parameters = known.tool(tool).map(|tool| tool.parameters()).unwrap_or_default();
+fn tool_keys(inventory: &Inventory, tool: &str) -> Vec<String> {
+    let parameters = inventory.tool(tool).map(|tool| tool.parameters()).unwrap_or_default();
     parameters.into_iter().map(|parameter| parameter.name.to_owned()).collect()
 }
 
-fn prompt_keys(known: &Inventory, name: &str) -> Vec<String> {
-    let prompt = known.prompts.iter().find(|one| one.get("name").is_some_and(|one| one == name));
-    let arguments = prompt.and_then(|prompt| prompt.get("arguments")?.as_array());
-    let names = arguments.into_iter().flatten().filter_map(|one| one.get("name")?.as_str());
-    names.map(str::to_owned).collect()
+fn prompt_keys(inventory: &Inventory, name: &str) -> Vec<String> {
+    let prompt = inventory.prompts.iter().find(|prompt| prompt.name == name);
+    let arguments = prompt.map(|prompt| prompt.arguments.as_slice()).unwrap_or_default();
+    arguments.iter().map(|argument| argument.name.clone()).collect()
 }
 
-/// Arguments that have not been given yet.
+/// Completes arguments that are not given yet.
 fn parameters(keys: Vec<String>, given: &[&str], word: &str) -> Vec<Candidate> {
     let is_new = |key: &String| !given.iter().any(|word| word.starts_with(&format!("{key}=")));
     let keys: Vec<String> = keys.into_iter().filter(is_new).map(|key| format!("{key}=")).collect();
@@ -105,16 +108,19 @@ mod tests {
     fn seen(typed: &str) -> Vec<String> {
         let tool = |name: &str| ToolInfo {
             name: name.to_owned(),
-            description: String::new(),
             schema: json!({"properties": {"word": {}, "wide": {}}}),
+            ..ToolInfo::default()
         };
-        let known = Inventory {
+        let inventory = Inventory {
             tools: vec![tool("cli_show"), tool("workflow_deploy")],
-            resources: vec![json!({"uri": "a://b"})],
-            prompts: vec![json!({"name": "greet", "arguments": [{"name": "who"}]})],
+            resources: serde_json::from_value(json!([{"uri": "a://b"}])).unwrap(),
+            prompts: serde_json::from_value(
+                json!([{"name": "greet", "arguments": [{"name": "who"}]}]),
+            )
+            .unwrap(),
             login_required: Vec::new(),
         };
-        let (_, found) = candidates(typed, &known, &["lab".to_owned()]);
+        let (_, found) = candidates(typed, &inventory, &["lab".to_owned()]);
         found.into_iter().map(|candidate| candidate.0).collect()
     }
 

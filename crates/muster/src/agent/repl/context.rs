@@ -1,4 +1,4 @@
-//! `context`: which gateway is talked to.
+//! `context`: shows contexts and switches between them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use muster_client::{
 use super::{Repl, ReplError};
 use crate::{agent::connection, terminal::Terminal};
 
-/// The words that are no names.
+/// The subcommands, which are not names of contexts.
 const WORDS: [&str; 4] = ["list", "ls", "use", "switch"];
 
 impl Repl<'_> {
@@ -23,7 +23,7 @@ impl Repl<'_> {
             [] => self.current(&contexts),
             ["list" | "ls"] => self.all(&contexts),
             ["use" | "switch"] => return Err(ReplError::new("usage: context use <name>")),
-            ["use" | "switch", name, ..] => return self.turn_to(name, contexts),
+            ["use" | "switch", name, ..] => return self.switch_to(name, contexts),
             [name, ..] => {
                 if let Some(meant) = misspelt(name) {
                     return Err(ReplError::new(format!(
@@ -31,7 +31,7 @@ impl Repl<'_> {
                          use {name}' to switch to a context named \"{name}\""
                     )));
                 }
-                return self.turn_to(name, contexts);
+                return self.switch_to(name, contexts);
             }
         }
         Ok(())
@@ -62,7 +62,7 @@ impl Repl<'_> {
         }
     }
 
-    fn turn_to(&mut self, name: &str, mut contexts: Contexts) -> Result<(), ReplError> {
+    fn switch_to(&mut self, name: &str, mut contexts: Contexts) -> Result<(), ReplError> {
         let Some(context) = contexts.get(name).cloned() else {
             let names: Vec<&str> = contexts.all.iter().map(|one| one.name.as_str()).collect();
             let known = match names.is_empty() {
@@ -91,13 +91,13 @@ impl Repl<'_> {
                 &Terminal::Stderr,
             )
             .await?;
-            let known = Inventory::load(&remote).await?;
-            Ok::<_, muster_client::remote::error::RemoteError>((remote, known))
+            let inventory = Inventory::load(&remote).await?;
+            Ok::<_, muster_client::remote::error::RemoteError>((remote, inventory))
         });
         self.shell.target.send_replace(target);
-        self.shell.known.send_replace(Arc::default());
+        self.shell.inventory.send_replace(Arc::default());
         let old = self.shell.remote.send_replace(None);
-        let (mut remote, known) = connected.map_err(|err| {
+        let (mut remote, inventory) = connected.map_err(|err| {
             ReplError::new(format!(
                 "Failed to reconnect: {err}\nLeave and start again with: muster agent --repl --context {name}"
             ))
@@ -106,7 +106,7 @@ impl Repl<'_> {
             runtime.block_on(connection::close(old));
         }
         let notices = remote.notifications();
-        self.shell.known.send_replace(Arc::new(known));
+        self.shell.inventory.send_replace(Arc::new(inventory));
         self.shell.remote.send_replace(Some(Arc::new(remote)));
         self.listen(notices);
         self.shell.say("Connected");
@@ -118,7 +118,7 @@ fn failed(error: &ContextError) -> ReplError {
     ReplError::new(error.to_string())
 }
 
-/// The word that was likely meant by a name that is almost one.
+/// The subcommand that a name is a likely misspelling of.
 fn misspelt(name: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|word| {
         let wrong = name.bytes().zip(word.bytes()).filter(|(one, other)| one != other).count();

@@ -3,25 +3,22 @@
 use muster_client::remote::tool_response::{ContentBlock, ToolResponse};
 use serde_json::Value;
 
-/// The longest description in a list.
-const DESCRIPTION: usize = 60;
+use crate::output::table::one_line;
+
+/// The longest description in a list, in characters.
+const MAX_DESCRIPTION: usize = 60;
 
 /// One line of a numbered list.
 pub(super) fn item(number: usize, name: &str, width: usize, description: &str) -> String {
     format!("  {number}. {name:<width$} - {description}")
 }
 
-/// The beginning of a description, on one line.
+/// The start of a description, on one line.
 pub(super) fn brief(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= DESCRIPTION {
-        return line;
-    }
-    let kept: String = line.chars().take(DESCRIPTION - 3).collect();
-    format!("{kept}...")
+    one_line(text, MAX_DESCRIPTION)
 }
 
-/// Text that is JSON with its levels shown; other text as it is.
+/// JSON text indented; other text unchanged.
 pub(super) fn pretty(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => {
@@ -36,7 +33,7 @@ pub(super) fn json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// What a tool answered.
+/// The response of a tool.
 pub(super) fn answer(answer: &ToolResponse) -> String {
     if answer.failed {
         let texts = answer.texts();

@@ -1,8 +1,9 @@
-//! Commands that look at what there is: help, list, describe, filter, get.
+//! Commands that show the inventory: help, list, describe, filter, get.
 
+use muster_api::workflow::{WorkflowInfo, WorkflowList};
 use muster_client::{
-    inventory::{MAX_TOKENS, json_text},
-    remote::{no_arguments, tool_response::ToolResponse},
+    inventory::{self, MAX_TOKENS, PromptArgument, ToolInfo, ToolPage},
+    remote::no_arguments,
 };
 use muster_core::json::raw;
 use serde_json::{Value, json};
@@ -37,117 +38,104 @@ impl Shell {
     }
 
     pub(super) async fn list(&self, spec: &Spec, word: &str) -> Result<(), ReplError> {
+        let inventory = self.inventory();
         match word.to_lowercase().as_str() {
-            "" => Err(ReplError::usage(spec)),
-            "tools" | "tool" => self.list_tools().await,
+            "" => return Err(ReplError::usage(spec)),
+            "tools" | "tool" => return self.list_tools().await,
             "resources" | "resource" => {
-                let known = self.known();
-                self.list_known(&known.resources, ("resources", "uri", 40));
-                Ok(())
+                let resources = inventory.resources.iter().map(|resource| {
+                    let description =
+                        resource.description.as_deref().filter(|text| !text.is_empty());
+                    (resource.uri.as_str(), description.unwrap_or(&resource.name))
+                });
+                self.list_items("resources", 40, resources.collect());
             }
             "prompts" | "prompt" => {
-                let known = self.known();
-                self.list_known(&known.prompts, ("prompts", "name", 30));
-                Ok(())
+                let prompts = inventory.prompts.iter().map(|prompt| {
+                    let description = prompt.description.as_deref().filter(|text| !text.is_empty());
+                    (prompt.name.as_str(), description.unwrap_or(&prompt.name))
+                });
+                self.list_items("prompts", 30, prompts.collect());
             }
-            "workflows" | "workflow" => self.list_workflows().await,
-            "core-tools" | "core-tool" => self.list_core_tools().await,
-            other => Err(ReplError::target(other, &commands::LISTS)),
+            "workflows" | "workflow" => return self.list_workflows().await,
+            "core-tools" | "core-tool" => return self.list_core_tools().await,
+            other => return Err(ReplError::target(other, &commands::LISTS)),
         }
+        Ok(())
     }
 
     async fn list_tools(&self) -> Result<(), ReplError> {
         let remote = self.remote()?;
         let arguments = json!({"limit": 10_000, "max_tokens": MAX_TOKENS});
-        let answer = read(&remote.call("list_tools", &raw(&arguments)).await?)?;
-        let empty = Vec::new();
-        let list = |key: &str| answer.get(key).and_then(Value::as_array).unwrap_or(&empty);
-        let mut tools: Vec<(&str, String)> = list("tools")
-            .iter()
-            .map(|tool| (text(tool, "name"), format::brief(text(tool, "description"))))
-            .collect();
-        tools.sort_unstable();
-        if tools.is_empty() {
+        let mut page: ToolPage = remote.reply("list_tools", &raw(&arguments)).await?;
+        page.tools.sort_by(|one, other| one.name.cmp(&other.name));
+        if page.tools.is_empty() {
             self.say("No tools available");
         } else {
-            self.say(&format!("Available tools ({}):\n", tools.len()));
+            self.say(&format!("Available tools ({}):\n", page.tools.len()));
         }
-        for (number, (name, description)) in (1..).zip(&tools) {
-            self.say(&format::item(number, name, 30, description));
+        self.numbered(30, &page.tools);
+        let more = page.total.saturating_sub(page.tools.len());
+        if more > 0 {
+            self.say(&format!("\n{more} more; find one with: filter tools <pattern>"));
         }
-        let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
-        if total > tools.len() as u64 {
-            self.say(&format!(
-                "\n{} more; find one with: filter tools <pattern>",
-                total - tools.len() as u64
-            ));
-        }
-        let locked = list("servers_requiring_auth");
-        if !locked.is_empty() {
+        let inventory = self.inventory();
+        if !inventory.login_required.is_empty() {
             self.say("\nServers requiring authentication:");
-            for server in locked {
-                let (name, tool) = (text(server, "name"), text(server, "auth_tool"));
-                self.say(&format!("  - {name} (use '{tool}' to authenticate)"));
+            for name in &inventory.login_required {
+                self.say(&format!("  - {name} (use 'core_auth_login' to authenticate)"));
             }
         }
         Ok(())
     }
 
-    fn list_known(&self, items: &[Value], (what, key, width): (&str, &str, usize)) {
+    fn list_items(&self, what: &str, width: usize, items: Vec<(&str, &str)>) {
         if items.is_empty() {
             return self.say(&format!("No {what} available."));
         }
         self.say(&format!("Available {what} ({}):\n", items.len()));
-        for (number, one) in (1..).zip(items) {
-            let description = Some(text(one, "description")).filter(|text| !text.is_empty());
-            let description = format::brief(description.unwrap_or(text(one, "name")));
-            self.say(&format::item(number, text(one, key), width, &description));
+        for (number, (name, description)) in (1..).zip(items) {
+            self.say(&format::item(number, name, width, &format::brief(description)));
+        }
+    }
+
+    fn numbered(&self, width: usize, tools: &[ToolInfo]) {
+        for (number, tool) in (1..).zip(tools) {
+            let description = format::brief(&tool.description);
+            self.say(&format::item(number, &tool.name, width, &description));
         }
     }
 
     async fn list_core_tools(&self) -> Result<(), ReplError> {
         self.say("Fetching core muster tools...");
-        let remote = self.remote()?;
-        let answer =
-            read(&remote.call("list_core_tools", &raw(&json!({"max_tokens": MAX_TOKENS}))).await?)?;
-        let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
-        let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
-        self.say(&format!("Core muster tools ({} found out of {total} total):\n", tools.len()));
-        for (number, tool) in (1..).zip(&tools) {
-            self.say(&format::item(
-                number,
-                text(tool, "name"),
-                27,
-                &format::brief(described(tool)),
-            ));
-        }
+        let arguments = raw(&json!({"max_tokens": MAX_TOKENS}));
+        let page: ToolPage = self.remote()?.reply("list_core_tools", &arguments).await?;
+        let (count, total) = (page.tools.len(), page.total_tools);
+        self.say(&format!("Core muster tools ({count} found out of {total} total):\n"));
+        self.numbered(27, &page.tools);
         Ok(())
     }
 
     async fn list_workflows(&self) -> Result<(), ReplError> {
         self.say("Fetching available workflows...");
         let remote = self.remote()?;
-        let answer = read(&remote.call("core_workflow_list", &no_arguments()).await?)?;
-        let workflows = answer.get("workflows").and_then(Value::as_array).cloned();
-        let workflows = workflows.unwrap_or_default();
+        let WorkflowList { workflows } =
+            remote.reply("core_workflow_list", &no_arguments()).await?;
         if workflows.is_empty() {
             self.say("No workflows found");
             return Ok(());
         }
         self.say(&format!("Available workflows ({} found):\n", workflows.len()));
         for (number, workflow) in (1..).zip(&workflows) {
-            let name = text(workflow, "name");
-            let available = workflow.get("available") != Some(&Value::Bool(false));
-            let state = if available { "[available]" } else { "[unavailable]" };
-            let about = Some(text(workflow, "description")).filter(|text| !text.is_empty());
+            let name = &workflow.name;
+            let state = if workflow.available { "[available]" } else { "[unavailable]" };
+            let about = Some(&workflow.description).filter(|text| !text.is_empty());
             let about = about.map(|text| format!(" - {text}")).unwrap_or_default();
             self.say(&format!("  {number}. {name:<20} {state}{about}"));
-            let one = remote.call("core_workflow_get", &raw(&json!({"name": name}))).await?;
-            let one = json_text(&one).unwrap_or_default();
-            if let Some(args) = one.pointer("/workflow/args").and_then(Value::as_object)
-                && !args.is_empty()
-            {
-                let names: Vec<&str> = args.keys().map(String::as_str).collect();
+            let WorkflowInfo { workflow, .. } =
+                remote.reply("core_workflow_get", &raw(&json!({"name": name}))).await?;
+            if !workflow.args.is_empty() {
+                let names: Vec<&str> = workflow.args.keys().map(String::as_str).collect();
                 self.say(&format!("     Parameters: {}", names.join(", ")));
             }
             if number < workflows.len() {
@@ -160,40 +148,36 @@ impl Shell {
     pub(super) async fn describe(&self, spec: &Spec, rest: &str) -> Result<(), ReplError> {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [kind, name, ..] = words.as_slice() else { return Err(ReplError::usage(spec)) };
-        let known = self.known();
+        let inventory = self.inventory();
         match kind.to_lowercase().as_str() {
             "tool" | "tools" => {
-                let remote = self.remote()?;
-                let answer = remote.call("describe_tool", &raw(&json!({"name": name}))).await?;
-                let tool = read(&answer)?;
-                self.say(&format!("Tool: {}", text(&tool, "name")));
-                self.say(&format!("Description: {}", text(&tool, "description")));
+                let tool = inventory::describe(&*self.remote()?, name).await?;
+                self.say(&format!("Tool: {}", tool.name));
+                self.say(&format!("Description: {}", tool.description));
                 self.say("Input Schema:");
-                self.say(&format::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
+                self.say(&format::json(&tool.schema));
             }
             "resource" | "resources" => {
-                let found = known.resources.iter().find(|one| text(one, "uri") == *name);
+                let found = inventory.resources.iter().find(|one| one.uri == *name);
                 let resource =
                     found.ok_or_else(|| ReplError::new(format!("Resource not found: {name}")))?;
-                self.say(&format!("Resource: {}", text(resource, "uri")));
-                self.say(&format!("Name: {}", text(resource, "name")));
-                self.fields(resource, &[("Description", "description"), ("MIME Type", "mimeType")]);
+                self.say(&format!("Resource: {}", resource.uri));
+                self.say(&format!("Name: {}", resource.name));
+                self.field("Description", resource.description.as_ref());
+                self.field("MIME Type", resource.mime_type.as_ref());
             }
             "prompt" | "prompts" => {
-                let found = known.prompts.iter().find(|one| text(one, "name") == *name);
+                let found = inventory.prompts.iter().find(|one| one.name == *name);
                 let prompt =
                     found.ok_or_else(|| ReplError::new(format!("Prompt not found: {name}")))?;
-                self.say(&format!("Prompt: {}", text(prompt, "name")));
-                self.fields(prompt, &[("Description", "description")]);
-                let arguments = prompt.get("arguments").and_then(Value::as_array);
-                for (place, one) in arguments.into_iter().flatten().enumerate() {
-                    if place == 0 {
-                        self.say("Arguments:");
-                    }
-                    let needed = one.get("required") == Some(&Value::Bool(true));
-                    let needed = if needed { " (required)" } else { "" };
-                    let (name, about) = (text(one, "name"), text(one, "description"));
-                    self.say(&format!("  - {name}{needed}: {about}"));
+                self.say(&format!("Prompt: {}", prompt.name));
+                self.field("Description", prompt.description.as_ref());
+                if !prompt.arguments.is_empty() {
+                    self.say("Arguments:");
+                }
+                for PromptArgument { name, description, required } in &prompt.arguments {
+                    let required = if *required { " (required)" } else { "" };
+                    self.say(&format!("  - {name}{required}: {description}"));
                 }
             }
             other => return Err(ReplError::target(other, &commands::DESCRIBED)),
@@ -201,11 +185,9 @@ impl Shell {
         Ok(())
     }
 
-    fn fields(&self, value: &Value, fields: &[(&str, &str)]) {
-        for (label, key) in fields {
-            if let Some(text) = value.get(key).and_then(Value::as_str) {
-                self.say(&format!("{label}: {text}"));
-            }
+    fn field(&self, label: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.say(&format!("{label}: {value}"));
         }
     }
 
@@ -227,10 +209,8 @@ impl Shell {
                 arguments.insert(key.to_owned(), json!(value));
             }
         }
-        let remote = self.remote()?;
-        let answer = read(&remote.call("filter_tools", &raw(&arguments)).await?)?;
-        let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
-        let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
+        let page: ToolPage = self.remote()?.reply("filter_tools", &raw(&arguments)).await?;
+        let (tools, total) = (page.tools, page.total_tools);
         self.lines.info("Filtering tools with:");
         for (label, value) in [("Pattern", pattern), ("Description filter", description)] {
             if let Some(value) = value {
@@ -244,18 +224,18 @@ impl Shell {
             return Ok(());
         }
         self.say("Matching tools:");
+        if !detailed {
+            self.numbered(30, &tools);
+            return Ok(());
+        }
         for (number, tool) in (1..).zip(&tools) {
-            let (name, about) = (text(tool, "name"), described(tool));
-            if !detailed {
-                self.say(&format::item(number, name, 30, &format::brief(about)));
-                continue;
-            }
+            let ToolInfo { name, description, schema, .. } = tool;
             self.say(&format!(
-                "{}\n{number}. {name}\n   {about}\n{}",
+                "{}\n{number}. {name}\n   {description}\n{}",
                 "=".repeat(60),
                 "-".repeat(40)
             ));
-            self.say(&format::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
+            self.say(&format::json(schema));
         }
         Ok(())
     }
@@ -287,17 +267,4 @@ impl Shell {
 
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A tool in one line, which is called by two names.
-fn described(tool: &Value) -> &str {
-    Some(text(tool, "description")).filter(|text| !text.is_empty()).unwrap_or(text(tool, "summary"))
-}
-
-/// The document in an answer, or what the tool says is wrong.
-fn read(answer: &ToolResponse) -> Result<Value, ReplError> {
-    if answer.failed {
-        return Err(ReplError::new(answer.texts().join("; ")));
-    }
-    Ok(json_text(answer).unwrap_or_default())
 }

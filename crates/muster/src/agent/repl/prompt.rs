@@ -1,18 +1,18 @@
-//! What stands before the line that is typed.
+//! The prompt of the REPL.
 
 use muster_client::env_vars;
 
-/// The longest name of a context that is shown in full.
+/// The longest name of a context that is shown in full, in bytes.
 const LONGEST: usize = 28;
 
-/// Which letters a terminal can show.
+/// The characters that a terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
+pub(super) enum Charset {
     Unicode,
     Ascii,
 }
 
-impl Letters {
+impl Charset {
     pub(super) fn of_terminal() -> Self {
         match env_vars::get("TERM").as_deref() {
             None | Some("dumb") => Self::Ascii,
@@ -21,19 +21,19 @@ impl Letters {
     }
 }
 
-/// How things stand.
+/// The state that the prompt shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct State {
-    /// The gateway is away.
+    /// The gateway is gone.
     pub(super) disconnected: bool,
-    /// A server wants a login.
+    /// A server requires a login.
     pub(super) login_required: bool,
 }
 
-pub(super) fn text(letters: Letters, context: Option<&str>, state: State) -> String {
-    let (mark, chevron) = match letters {
-        Letters::Unicode => ("𝗺", "»"),
-        Letters::Ascii => ("m", ">"),
+pub(super) fn text(charset: Charset, context: Option<&str>, state: State) -> String {
+    let (mark, chevron) = match charset {
+        Charset::Unicode => ("𝗺", "»"),
+        Charset::Ascii => ("m", ">"),
     };
     let mut parts = vec![mark.to_owned()];
     parts.extend(context.map(shortened));
@@ -54,19 +54,19 @@ fn shortened(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Letters, State, text};
+    use super::{Charset, State, text};
 
     #[test]
     fn it_tells_where_one_is_and_what_is_wrong() {
         let well = State::default();
-        assert_eq!(text(Letters::Unicode, None, well), "𝗺 » ");
-        assert_eq!(text(Letters::Ascii, Some("lab"), well), "m lab > ");
+        assert_eq!(text(Charset::Unicode, None, well), "𝗺 » ");
+        assert_eq!(text(Charset::Ascii, Some("lab"), well), "m lab > ");
         let bad = State { disconnected: true, login_required: true };
         assert_eq!(
-            text(Letters::Ascii, Some("lab"), bad),
+            text(Charset::Ascii, Some("lab"), bad),
             "m lab [DISCONNECTED] [AUTH REQUIRED] > "
         );
         let long = "a-very-long-name-of-a-context-in-the-east";
-        assert_eq!(text(Letters::Ascii, Some(long), well), "m a-very-long-nam...n-the-east > ");
+        assert_eq!(text(Charset::Ascii, Some(long), well), "m a-very-long-nam...n-the-east > ");
     }
 }

@@ -1,48 +1,48 @@
-//! What happens while a person thinks: lists change, the gateway goes away and comes back.
+//! Watches the gateway while the REPL waits for input: prints changes of its lists, and reconnects when it restarts.
 
 use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
 use muster_client::{
-    inventory::{Inventory, json_text},
+    inventory::{Inventory, ToolPage},
     login,
     remote::{GatewayNotification, ListKind, Remote},
 };
 use muster_core::json::raw;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     sync::mpsc::UnboundedReceiver,
     time::{MissedTickBehavior, sleep},
 };
 
-use super::{Shell, Told};
+use super::{Notifications, Shell};
 
-/// How often a gateway that is away is tried.
-const RETRY: Duration = Duration::from_secs(1);
+/// The interval of attempts to reconnect.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether there are more or fewer tools: a gateway that shows only meta-tools
-/// does not tell of the tools behind them.
-const LOOK: Duration = Duration::from_secs(3);
+/// The interval of polling the number of tools: a gateway that shows only meta-tools sends no notification about the
+/// tools behind them.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Prints above the line that is being typed.
+/// Prints above the line that is being edited.
 pub(super) type Say = Box<dyn FnMut(String) + Send>;
 
-/// Tells of changes for as long as the shell is there.
-pub(super) async fn live(
+/// Watches the gateway until the task is aborted.
+pub(super) async fn watch(
     shell: Arc<Shell>,
     mut notices: UnboundedReceiver<GatewayNotification>,
     mut say: Say,
 ) {
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut count = None;
     loop {
         let notice = tokio::select! {
             notice = notices.recv() => notice,
-            _ = look.tick() => {
-                let now = counted(&shell).await;
+            _ = poll.tick() => {
+                let now = count_tools(&shell).await;
                 if now.is_some() && count.is_some() && now != count {
-                    change(&shell, ListKind::Tools, "Tool", &mut say).await;
+                    list_changed(&shell, ListKind::Tools, "Tool", &mut say).await;
                 }
                 count = now.or(count);
                 continue;
@@ -54,13 +54,13 @@ pub(super) async fn live(
             "notifications/resources/list_changed" => Some((ListKind::Resources, "Resource")),
             "notifications/prompts/list_changed" => Some((ListKind::Prompts, "Prompt")),
             "closed" => {
-                notices = back(&shell, &mut say).await;
+                notices = reconnect(&shell, &mut say).await;
                 continue;
             }
             _ => None,
         };
         match changed {
-            Some((kind, name)) => change(&shell, kind, name, &mut say).await,
+            Some((kind, name)) => list_changed(&shell, kind, name, &mut say).await,
             None => {
                 if shell.lines.detail == crate::agent::console::Detail::Verbose {
                     say(shell.lines.stamped(
@@ -73,28 +73,26 @@ pub(super) async fn live(
     }
 }
 
-/// How many tools there are behind the meta-tools.
-async fn counted(shell: &Shell) -> Option<u64> {
+/// The number of tools behind the meta-tools.
+async fn count_tools(shell: &Shell) -> Option<usize> {
     let remote = shell.remote().ok()?;
-    let answer = remote.call("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
-    let answer = json_text(&answer)?;
-    let listed = || answer.get("tools").and_then(Value::as_array).map(|tools| tools.len() as u64);
-    answer.get("total").and_then(Value::as_u64).or_else(listed)
+    let page = remote.reply::<ToolPage>("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
+    Some(page.total)
 }
 
-/// A list has changed: what is new in it, and what is gone.
-async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
+/// Reloads the inventory and prints the difference.
+async fn list_changed(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     let lines = shell.lines;
-    let is_told = *shell.told.borrow() == Told::Yes;
-    if is_told {
+    let is_printed = *shell.notifications.borrow() == Notifications::On;
+    if is_printed {
         say(lines.stamped(&format!("{name}s list changed! Fetching updated list..."), None));
     }
     let Ok(remote) = shell.remote() else { return };
     let Ok(now) = Inventory::load(&remote).await else { return };
-    let before = shell.known.send_replace(Arc::new(now));
-    let now = shell.known();
+    let before = shell.inventory.send_replace(Arc::new(now));
+    let now = shell.inventory();
     let (gone, new) = difference(&before, &now, kind);
-    if !is_told || (gone.is_empty() && new.is_empty()) {
+    if !is_printed || (gone.is_empty() && new.is_empty()) {
         return;
     }
     say(lines.stamped(&format!("{name} changes detected:"), None));
@@ -104,11 +102,11 @@ async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     for one in gone {
         say(lines.painted(&format!("  - Removed: {one}"), Some(AnsiColor::Red)));
     }
-    locked(shell, &before, &now, say);
+    logins_required(shell, &before, &now, say);
 }
 
-/// Tells which servers have begun to want a login.
-fn locked(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
+/// Prints the servers that require a login since the last change.
+fn logins_required(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
     if !before.login_required.is_empty() || now.login_required.is_empty() {
         return;
     }
@@ -129,20 +127,20 @@ fn difference<'a>(
     (gone, new)
 }
 
-/// Waits until the gateway is back.
-async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
+/// Reconnects as soon as the gateway is back.
+async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
     drop(shell.remote.send_replace(None));
-    say(shell.lines.stamped("The gateway has gone away; trying again...", Some(AnsiColor::Red)));
+    say(shell.lines.stamped("The gateway is gone; reconnecting...", Some(AnsiColor::Red)));
     loop {
-        sleep(RETRY).await;
+        sleep(RETRY_INTERVAL).await;
         let target = shell.target.borrow().clone();
         let Ok(mut remote) = Remote::listen(&target, &login::stored_auth(&target).await).await
         else {
             continue;
         };
         let Some(notices) = remote.notifications() else { continue };
-        if let Ok(known) = Inventory::load(&remote).await {
-            shell.known.send_replace(Arc::new(known));
+        if let Ok(inventory) = Inventory::load(&remote).await {
+            shell.inventory.send_replace(Arc::new(inventory));
         }
         shell.remote.send_replace(Some(Arc::new(remote)));
         say(shell.lines.stamped("Connected", Some(AnsiColor::Green)));
@@ -152,15 +150,17 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotifica
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use muster_client::{inventory::PromptInfo, remote::ListKind};
 
     use super::{Inventory, difference};
-    use muster_client::remote::ListKind;
 
     #[test]
     fn only_names_count() {
         let of = |names: &[&str]| Inventory {
-            prompts: names.iter().map(|name| json!({"name": name})).collect(),
+            prompts: names
+                .iter()
+                .map(|name| PromptInfo { name: (*name).to_owned(), ..PromptInfo::default() })
+                .collect(),
             ..Inventory::default()
         };
         let (before, now) = (of(&["a", "b"]), of(&["b", "c"]));

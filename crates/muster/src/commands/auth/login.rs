@@ -1,27 +1,28 @@
 //! `muster auth login`.
 
+use muster_api::auth::{LoginState, ServerAuthStatus};
 use muster_client::{
     login::{
         self,
         flow::{self, Prompting},
-        server_logins::{self, ServerLogin},
+        server_logins,
         token_store::TokenStore,
     },
     remote::{Remote, error::RemoteError, target::Target},
 };
 
-use super::At;
+use super::{AuthTarget, status::status_label};
 use crate::{error::CommandError, output::Printer, terminal::Terminal};
 
-/// Whether a page is shown.
+/// Whether the login page is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Prompt {
     Page,
     SilentFirst,
 }
 
-/// Logs in at a gateway that wants it; the connection that comes of it.
-pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, CommandError> {
+/// Logs in at a gateway, if it requires that, and connects.
+pub(super) async fn gateway(target: &Target, prompt: Prompt) -> Result<Remote, CommandError> {
     let auth = login::stored_auth(target).await;
     let challenge = match Remote::connect(target, &auth).await {
         Ok(remote) => return Ok(remote),
@@ -33,8 +34,8 @@ pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, Command
     let printer = Printer::stdout();
     let ui = &Terminal::Stdout;
     let challenge = challenge.as_deref();
-    let knows_us = TokenStore::of_user()?.load(&target.url).is_some();
-    if how == How::SilentFirst && knows_us {
+    let has_token = TokenStore::of_user()?.load(&target.url).is_some();
+    if prompt == Prompt::SilentFirst && has_token {
         let silent = flow::login(target, challenge, Prompting::Silent, ui).await;
         if let Ok(token) = silent {
             let url = &target.url;
@@ -50,13 +51,17 @@ pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, Command
     Ok(Remote::connect(target, &login::bearer(&token)).await?)
 }
 
-async fn gateway_first(target: &Target, how: How, at: &At) -> Result<Remote, CommandError> {
-    let known = login::stored_auth(target).await;
-    if let Ok(remote) = Remote::connect(target, &known).await {
+async fn gateway_first(
+    target: &Target,
+    prompt: Prompt,
+    at: &AuthTarget,
+) -> Result<Remote, CommandError> {
+    let auth = login::stored_auth(target).await;
+    if let Ok(remote) = Remote::connect(target, &auth).await {
         return Ok(remote);
     }
     at.say("Authenticating to aggregator first...")?;
-    gateway(target, how).await.map_err(|err| {
+    gateway(target, prompt).await.map_err(|err| {
         CommandError::new(format!("failed to authenticate to aggregator: {err}")).code_of(&err)
     })
 }
@@ -65,38 +70,43 @@ async fn gateway_first(target: &Target, how: How, at: &At) -> Result<Remote, Com
 pub(super) async fn server(
     target: &Target,
     name: &str,
-    how: How,
-    at: &At,
+    prompt: Prompt,
+    at: &AuthTarget,
 ) -> Result<(), CommandError> {
-    let remote = gateway_first(target, how, at).await?;
+    let remote = gateway_first(target, prompt, at).await?;
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
     let all = server_logins::list(&remote).await.map_err(failed)?;
     let server = super::find(all, name)?;
-    let done = match server.status.as_str() {
-        "connected" => at.say(&format!(
+    let done = match server.status {
+        LoginState::Connected => at.say(&format!(
             "Server '{name}' is already connected and does not require authentication."
         )),
-        "auth_required" if server.auth_tool.is_none() => Err(CommandError::new(format!(
+        LoginState::AuthRequired if server.auth_tool.is_none() => Err(CommandError::new(format!(
             "server '{name}' requires authentication but no auth tool is available"
         ))),
-        "auth_required" => {
+        LoginState::AuthRequired => {
             at.say(&format!("Authenticating to {name}..."))?;
             let say = |text: &str| drop(at.say(text));
             server_logins::log_in(&remote, &server, &say).await.map_err(CommandError::from)
         }
-        state => {
-            at.say(&format!("Server '{name}' is in state '{state}' and cannot be authenticated."))
-        }
+        status => at.say(&format!(
+            "Server '{name}' is in state '{}' and cannot be authenticated.",
+            status_label(status).to_lowercase()
+        )),
     };
     remote.close().await;
     done
 }
 
-/// Logs in at every server behind a gateway that wants it.
-pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), CommandError> {
-    let remote = gateway(target, how).await?;
-    let waiting: Vec<ServerLogin> = match server_logins::list(&remote).await {
-        Ok(all) => all.into_iter().filter(ServerLogin::needs_login).collect(),
+/// Logs in at every server behind a gateway that requires it.
+pub(super) async fn all(
+    target: &Target,
+    prompt: Prompt,
+    at: &AuthTarget,
+) -> Result<(), CommandError> {
+    let remote = gateway(target, prompt).await?;
+    let waiting: Vec<ServerAuthStatus> = match server_logins::list(&remote).await {
+        Ok(all) => all.into_iter().filter(ServerAuthStatus::needs_login).collect(),
         Err(err) => {
             remote.close().await;
             return at.say(&format!("Warning: could not read the state of servers: {err}"));

@@ -1,24 +1,25 @@
 //! `muster auth logout`.
 
+use muster_api::auth::Sso;
 use muster_client::{
     login::{self, server_logins, token_store::TokenStore},
     remote::{Remote, target::Target},
 };
 
-use super::At;
+use super::AuthTarget;
 use crate::{
     error::CommandError,
     output::{self, Printer},
 };
 
-/// Forgets the login at one gateway.
-pub(super) fn gateway(target: &Target, at: &At) -> Result<(), CommandError> {
+/// Deletes the stored token of one gateway.
+pub(super) fn gateway(target: &Target, at: &AuthTarget) -> Result<(), CommandError> {
     TokenStore::of_user()?.remove(&target.url)?;
     at.say(&format!("Logged out from {}", target.url))
 }
 
-/// Forgets all logins.
-pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
+/// Deletes all stored tokens.
+pub(super) fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
     let tokens = TokenStore::of_user()?;
     let all = tokens.all();
     let count = all.len();
@@ -41,7 +42,7 @@ pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
     at.say(&format!("Cleared {count} stored token(s)."))
 }
 
-/// Says how the login at a server behind the gateway ends: it belongs to the gateway.
+/// Explains how to log out from a server behind the gateway: the gateway owns that login.
 pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
     let printer = Printer::stdout();
     let auth = login::stored_auth(target).await;
@@ -55,11 +56,9 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     let found = found.and_then(|all| super::find(all, name));
     remote.close().await;
     let (how, end) = match found?.sso() {
-        Some(server_logins::Sso::Exchanged) => {
-            ("exchanges your token of the gateway for its own", None)
-        }
-        Some(server_logins::Sso::Forwarded) => ("is given your token of the gateway", None),
-        Some(server_logins::Sso::Failed) | None => (
+        Some(Sso::Exchanged) => ("exchanges your token of the gateway for its own", None),
+        Some(Sso::Forwarded) => ("is given your token of the gateway", None),
+        Some(Sso::Failed) | None => (
             "keeps a login of its own at the gateway",
             Some(format!("End it with: muster call core_auth_logout server={name}")),
         ),

@@ -1,18 +1,18 @@
 //! `muster auth status`.
 
 use jiff::Timestamp;
+use muster_api::auth::{LoginState, ServerAuthStatus, Sso};
 use muster_client::{
     login::{
-        self,
-        server_logins::{self, ServerLogin},
+        self, server_logins,
         token_store::{StoredToken, TokenStore},
     },
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
 };
 
 use crate::{error::CommandError, output::Printer};
 
-/// How the user stands with a gateway.
+/// The user's login at a gateway.
 #[derive(Debug)]
 enum Standing {
     Authenticated(StoredToken),
@@ -28,17 +28,17 @@ pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
     printer.line(&standing.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
-    // A gateway without such a list has no servers that want logins.
+    // A gateway without this resource has no servers that require logins.
     let servers = server_logins::list(&remote).await.unwrap_or_default();
     remote.close().await;
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
 
-/// Finds out by trying: only the gateway knows whether a token is still good.
+/// Connects to find out: only the gateway knows whether a token is still valid.
 async fn standing(target: &Target) -> Result<(Standing, Option<Remote>), CommandError> {
     let tokens = TokenStore::of_user()?;
     let token = tokens.load(&target.url).filter(StoredToken::is_valid);
-    let auth = token.as_ref().map_or(Auth::None, login::bearer);
+    let auth = token.as_ref().map_or(Credentials::None, login::bearer);
     Ok(match (Remote::connect(target, &auth).await, token) {
         (Ok(remote), Some(token)) => (Standing::Authenticated(token), Some(remote)),
         (Ok(remote), None) => (Standing::Open, Some(remote)),
@@ -63,7 +63,7 @@ impl Standing {
             Self::Unknown => vec![status("Not authenticated"), run],
             Self::Invalidated => vec![
                 status("Token invalidated"),
-                "             The gateway no longer takes the token that was kept.".to_owned(),
+                "             The gateway no longer accepts the stored token.".to_owned(),
                 run,
             ],
             Self::Failed { class, reason, token } => {
@@ -92,41 +92,18 @@ impl Standing {
     }
 }
 
-/// What kind of trouble a connection had, and the part of its words that says why.
+/// The kind of an error, and its reason.
 fn classified(error: &RemoteError) -> (&'static str, String) {
-    let text = match error {
-        RemoteError::NotRunning => "connect: connection refused".to_owned(),
-        RemoteError::Connect(reason) => reason.clone(),
-        other => other.to_string(),
-    };
-    let small = text.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
-    let class = match () {
-        () if has(&["x509:", "certificate", "tls:", "tls handshake", "no tls"]) => {
-            "TLS certificate error"
-        }
-        () if has(&["lookup", "no such host", "name resolution", "dns"]) => "DNS resolution error",
-        () if has(&["timeout", "timed out", "deadline exceeded", "no answer within"]) => {
-            "Connection timeout"
-        }
-        () if has(&[
-            "connection refused",
-            "connection reset",
-            "unreachable",
-            "no route to host",
-            "dial tcp",
-            "connect:",
-            "cannot be reached",
-        ]) =>
-        {
-            "Network error"
-        }
-        () => "Connection error",
-    };
-    (class, text)
+    match error {
+        RemoteError::NotRunning => ("Network error", "connect: connection refused".to_owned()),
+        RemoteError::Unreachable(reason) => ("Network error", reason.clone()),
+        RemoteError::Insecure(reason) => ("TLS certificate error", reason.clone()),
+        RemoteError::Connect(reason) => ("Connection error", reason.clone()),
+        other => ("Connection error", other.to_string()),
+    }
 }
 
-/// When something ends or ended, in words.
+/// A time relative to now, for people.
 pub(super) fn relative(moment: Timestamp) -> String {
     let left = moment.as_second() - Timestamp::now().as_second();
     if left >= 0 { format!("in {}", span(left)) } else { format!("expired {} ago", span(-left)) }
@@ -144,22 +121,42 @@ fn span(seconds: i64) -> String {
     }
 }
 
-fn table(servers: &[ServerLogin]) -> String {
-    let pending = servers.iter().filter(|server| server.status == "auth_required").count();
-    let (far, near): (Vec<&ServerLogin>, Vec<&ServerLogin>) =
-        servers.iter().partition(|server| server.status == "unreachable");
+pub(super) const fn status_label(status: LoginState) -> &'static str {
+    match status {
+        LoginState::Connected => "Connected",
+        LoginState::AuthRequired => "Not authenticated",
+        LoginState::Disconnected => "Disconnected",
+        LoginState::Unreachable => "Unreachable",
+        LoginState::Failed => "Error",
+        LoginState::Other => "Unknown",
+    }
+}
+
+const fn sso_label(sso: Sso) -> &'static str {
+    match sso {
+        Sso::Forwarded => "Forwarded",
+        Sso::Exchanged => "Exchanged",
+        Sso::Failed => "Failed",
+    }
+}
+
+fn table(servers: &[ServerAuthStatus]) -> String {
+    let pending = servers.iter().filter(|server| server.status == LoginState::AuthRequired).count();
+    let (far, near): (Vec<&ServerAuthStatus>, Vec<&ServerAuthStatus>) =
+        servers.iter().partition(|server| server.status == LoginState::Unreachable);
     let mut lines = vec![String::new(), "MCP Servers".to_owned()];
     if pending > 0 {
         lines.push(format!("  ({pending} pending authentication)"));
     }
     let widest = |texts: Vec<usize>, least: usize| texts.into_iter().max().unwrap_or(0).max(least);
     let wide = widest(near.iter().map(|server| server.name.chars().count()).collect(), 20);
-    let label = |server: &ServerLogin| server.sso().map(|sso| format!("[SSO: {}]", sso.label()));
+    let label =
+        |server: &ServerAuthStatus| server.sso().map(|sso| format!("[SSO: {}]", sso_label(sso)));
     let labels: Vec<usize> =
         near.iter().filter_map(|server| label(server)).map(|l| l.len()).collect();
     let label_width = widest(labels, 0);
     for server in near {
-        let mut line = format!("  {:<wide$} {}", server.name, server.status_label());
+        let mut line = format!("  {:<wide$} {}", server.name, status_label(server.status));
         if label_width > 0 {
             line = format!("{line} {:<label_width$}", label(server).unwrap_or_default());
         }
@@ -192,12 +189,12 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     let failed = |err| CommandError::new(format!("failed to get server status: {err}"));
     let server = super::find(all.map_err(failed)?, name)?;
     let mut lines =
-        vec![format!("MCP Server: {name}"), format!("  Status:   {}", server.status_label())];
+        vec![format!("MCP Server: {name}"), format!("  Status:   {}", status_label(server.status))];
     if let Some(sso) = server.sso() {
-        lines.push(format!("  SSO:      {}", sso.label()));
+        lines.push(format!("  SSO:      {}", sso_label(sso)));
     }
-    if let Some(issuer) = &server.issuer {
-        lines.push(format!("  Issuer:   {issuer}"));
+    if !server.issuer.is_empty() {
+        lines.push(format!("  Issuer:   {}", server.issuer));
     }
     if server.needs_login() {
         lines.push(format!("  Action:   Run: muster auth login --server {name}"));
@@ -210,7 +207,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use super::{ServerLogin, classified, span, table};
+    use super::{ServerAuthStatus, classified, span, table};
     use muster_client::remote::error::RemoteError;
 
     #[test]
@@ -220,18 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_trouble() {
-        let class = |text: &str| classified(&RemoteError::Connect(text.to_owned())).0;
-        assert_eq!(class("no TLS with h: invalid peer certificate"), "TLS certificate error");
-        assert_eq!(class("failed to lookup address information"), "DNS resolution error");
-        assert_eq!(class("no answer within 30 s"), "Connection timeout");
-        assert_eq!(class("h:1 cannot be reached: connection refused"), "Network error");
-        assert_eq!(class("odd"), "Connection error");
+    fn errors_are_classified_by_their_kind() {
+        let text = || "no TLS with h: connection refused".to_owned();
+        let class = |error: RemoteError| classified(&error).0;
+        assert_eq!(class(RemoteError::Insecure(text())), "TLS certificate error");
+        assert_eq!(class(RemoteError::Unreachable(text())), "Network error");
+        assert_eq!(class(RemoteError::Connect(text())), "Connection error");
     }
 
     #[test]
     fn servers_below_each_other() {
-        let servers: Vec<ServerLogin> = serde_json::from_value(json!([
+        let servers: Vec<ServerAuthStatus> = serde_json::from_value(json!([
             {"name": "github", "status": "auth_required", "auth_tool": "core_auth_login"},
             {"name": "k8s", "status": "connected", "token_forwarding_enabled": true},
             {"name": "lost", "status": "unreachable"},

@@ -10,7 +10,7 @@ use muster_client::{
 };
 use serde_json::Value;
 
-use super::{At, status::relative};
+use super::{AuthTarget, status::relative};
 use crate::{error::CommandError, output::Printer};
 
 pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
@@ -22,7 +22,7 @@ pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
     };
     let identity = match identity(&token) {
         Some(identity) => identity,
-        None => told(target, &token).await.unwrap_or_else(|| "unknown".to_owned()),
+        None => identity_at_gateway(target, &token).await.unwrap_or_else(|| "unknown".to_owned()),
     };
     let mut lines = vec![
         format!("Identity:  {identity}"),
@@ -35,7 +35,7 @@ pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
     printer.line(&lines.join("\n"))
 }
 
-/// Who the user is, as the issuer told us directly; nobody else relies on it, so it is not checked.
+/// The user's identity in the ID token. The issuer sent it directly and nothing depends on it, so it is not verified.
 fn identity(token: &StoredToken) -> Option<String> {
     let claims = token.id_token.as_ref()?.reveal().split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&from_base64url(claims)?).ok()?;
@@ -43,15 +43,15 @@ fn identity(token: &StoredToken) -> Option<String> {
     text("email").or_else(|| text("sub"))
 }
 
-/// Who the user is, as the gateway says.
-async fn told(target: &Target, token: &StoredToken) -> Option<String> {
+/// The user's identity at the gateway.
+async fn identity_at_gateway(target: &Target, token: &StoredToken) -> Option<String> {
     let remote = Remote::connect(target, &login::bearer(token)).await.ok()?;
     let user = server_logins::user(&remote).await;
     remote.close().await;
     user
 }
 
-pub(super) async fn refresh(target: &Target, at: &At) -> Result<(), CommandError> {
+pub(super) async fn refresh(target: &Target, at: &AuthTarget) -> Result<(), CommandError> {
     let url = &target.url;
     let Some(token) = TokenStore::of_user()?.load(url) else {
         return Err(CommandError::new(format!(

@@ -1,22 +1,18 @@
-//! Names out of a running gateway, soon or not at all.
+//! Completions from a running gateway, within a short timeout.
 
 use std::time::Duration;
 
 use clap::{Args as _, FromArgMatches as _};
-use muster_client::{login, remote::Remote};
-use serde_json::Value;
+use muster_client::{inventory, login, remote::Remote};
 
 use crate::commands::{
-    gateway_args::{GatewayArgs, one},
-    list::names,
-    resource_kinds::ResourceKind,
-    tool_args,
+    gateway_args::GatewayArgs, list::names, resource_kinds::ResourceKind, tool_args,
 };
 
-/// How long a person waits for names.
-const LIMIT: Duration = Duration::from_secs(2);
+/// The timeout of a completion.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What was typed so far, without flags: the command first.
+/// The words typed so far, without flags: the command first.
 pub(super) fn typed() -> Vec<String> {
     tool_args::split(&line()).1
 }
@@ -35,26 +31,23 @@ pub(super) fn flag(name: &str) -> Option<String> {
     joined.or_else(apart).map(str::to_owned)
 }
 
-/// The names of everything of a kind.
+/// The names of all resources of a kind.
 pub(super) fn names(kind: ResourceKind) -> Vec<String> {
     soon(async |remote| names::names(&remote, kind).await.ok()).unwrap_or_default()
 }
 
 /// The arguments of a tool, each with its `=`.
 pub(super) fn arguments(tool: &str) -> Vec<String> {
-    let schema = soon(async |remote| {
-        let about = remote.call("describe_tool", &one("name", tool)).await.ok()?;
-        let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
-        about.get("inputSchema")?.get("properties")?.as_object().cloned()
-    });
-    let keys = schema.unwrap_or_default();
-    keys.keys().map(|key| format!("{key}=")).collect()
+    let tool = soon(async |remote| inventory::describe(&remote, tool).await.ok());
+    let tool = tool.unwrap_or_default();
+    tool.parameters().iter().map(|parameter| format!("{}=", parameter.name)).collect()
 }
 
+/// Makes one request within the timeout. Completion never reports an error.
 fn soon<T, F: Future<Output = Option<T>>>(ask: impl FnOnce(Remote) -> F) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let found = runtime.block_on(async {
-        tokio::time::timeout(LIMIT, async {
+        tokio::time::timeout(TIMEOUT, async {
             let target = gateway().target().ok()?;
             let auth = login::stored_auth(&target).await;
             ask(Remote::connect(&target, &auth).await.ok()?).await
@@ -67,7 +60,7 @@ fn soon<T, F: Future<Output = Option<T>>>(ask: impl FnOnce(Remote) -> F) -> Opti
     found
 }
 
-/// The flags that were typed so far, as far as they make sense.
+/// The flags typed so far, if they are valid.
 fn gateway() -> GatewayArgs {
     let (ours, _) = tool_args::split(&line());
     let parser = GatewayArgs::augment_args(clap::Command::new("muster")).no_binary_name(true);

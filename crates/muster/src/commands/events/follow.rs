@@ -1,16 +1,15 @@
-//! Events as they happen.
+//! `muster events --follow`: events as they happen.
 //!
-//! One call stays open for as long as the gateway lets it: the gateway tells what there is, then each
-//! new event as it happens. When the call is over the next one begins, and what happened in between is
-//! in what the gateway tells first. Events are compared as a whole, so that neither clocks nor equal
-//! times can hide one. A gateway that does not stay is asked again and again, and one that goes away is
-//! waited for.
+//! A call of `core_events` with `follow` stays open for as long as the gateway allows: first the gateway sends the
+//! past events, then each new one. When the call ends the next one begins, and its past events contain what happened
+//! in between. Events are compared as a whole, so that neither clocks nor equal times can hide one. A gateway that
+//! does not support `follow` is polled; one that goes away is reconnected to.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
+use muster_api::event::{EventInfo, PastEvents};
 use muster_client::remote::{GatewayNotification, error::RemoteError};
 use muster_core::json::{RawObject, raw};
-use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::sleep,
@@ -22,95 +21,102 @@ use crate::{
     output::{
         Printer,
         format::{OutputFormat, OutputStyle},
-        object_table, tool_text, yaml,
+        reply::Show as _,
+        yaml,
     },
     process,
 };
 
-/// How long one call may stay open.
-const LENGTH: &str = "1h";
-/// How long to wait before a gateway that does not stay is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often in a row a connection may come to nothing.
-const MOST_FRUITLESS: u32 = 5;
-/// A call may end after so many new events, so fewer are never asked for.
-const FEWEST: usize = 500;
+/// The duration of one call.
+const DURATION: &str = "1h";
+/// The polling interval, and the pause between attempts to reconnect.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The number of connections in a row that may be lost before any reply.
+const MAX_LOST: u32 = 5;
+/// The least limit of a call: it ends after so many new events.
+const MIN_LIMIT: usize = 500;
 
-/// What is shown, and what was shown.
+/// Prints each event once.
 struct Follower {
     printer: Printer,
     style: OutputStyle,
     for_people: bool,
-    /// How many are shown first.
+    /// The number of past events to print.
     first: usize,
-    /// What the gateway told last as a whole, newest first; none before the first time.
-    known: Option<Vec<Value>>,
+    /// The events of the last list, newest first; none before the first list.
+    seen: Option<Vec<EventInfo>>,
 }
 
 pub(super) async fn follow(
     gateway: &GatewayArgs,
     session: &mut GatewaySession,
-    mut wish: RawObject<'static>,
+    mut arguments: RawObject<'static>,
     first: usize,
 ) -> Result<(), CommandError> {
-    let quiet = gateway.quiet;
     let printer = Printer::stdout();
     let for_people =
-        matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) && !quiet;
+        matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) && !gateway.quiet;
     if for_people {
         printer.line("Streaming events (Press Ctrl+C to stop)...\n")?;
     }
-    wish.set_value("limit", &first.max(FEWEST));
-    wish.set_value("follow", &true);
-    wish.set_value("duration", LENGTH);
-    let notices = session.remote.notifications();
-    let mut notices = notices.unwrap_or_else(|| unbounded_channel().1);
-    let mut follower = Follower { printer, style: session.style, for_people, first, known: None };
+    arguments.set_value("limit", &first.max(MIN_LIMIT));
+    arguments.set_value("follow", &true);
+    arguments.set_value("duration", DURATION);
+    let mut notifications = subscribe(session);
+    let mut follower = Follower { printer, style: session.style, for_people, first, seen: None };
     let mut stop = std::pin::pin!(process::stop_requested());
-    let mut fruitless = 0;
+    let mut lost = 0;
     loop {
-        let stayed = tokio::select! {
+        let called = tokio::select! {
             () = &mut stop => return Ok(()),
-            stayed = follower.stay(session, &wish, &mut notices) => stayed,
+            called = follower.call(session, &arguments, &mut notifications) => called,
         };
-        match stayed {
-            Ok(Staying::Yes) => fruitless = 0,
-            Ok(Staying::No) => {
-                fruitless = 0;
+        match called {
+            Ok(Delivery::Notified) => lost = 0,
+            Ok(Delivery::ReplyOnly) => {
+                lost = 0;
                 tokio::select! {
                     () = &mut stop => return Ok(()),
-                    () = sleep(PAUSE) => (),
+                    () = sleep(INTERVAL) => (),
                 }
             }
-            Err(Broken::Lost(_)) if follower.known.is_some() && fruitless < MOST_FRUITLESS => {
-                fruitless += 1;
+            Err(CallError::Lost(_)) if follower.seen.is_some() && lost < MAX_LOST => {
+                lost += 1;
                 gateway.warn("the gateway is gone; waiting for it to come back");
                 tokio::select! {
                     () = &mut stop => return Ok(()),
-                    back = again(gateway, session) => back?,
+                    connected = reconnect(gateway, session) => connected?,
                 }
                 gateway.warn("connected again");
-                notices = session.remote.notifications().unwrap_or_else(|| unbounded_channel().1);
+                notifications = subscribe(session);
             }
-            Err(Broken::Lost(err)) => return Err(err.into()),
-            Err(Broken::Other(err)) => return Err(err),
+            Err(CallError::Lost(err)) => return Err(err.into()),
+            Err(CallError::Failed(err)) => return Err(err),
         }
     }
 }
 
-/// Connects again, whenever that can be done.
-async fn again(gateway: &GatewayArgs, session: &mut GatewaySession) -> Result<(), CommandError> {
+fn subscribe(session: &mut GatewaySession) -> UnboundedReceiver<GatewayNotification> {
+    session.remote.notifications().unwrap_or_else(|| unbounded_channel().1)
+}
+
+/// Connects again, as soon as the gateway is back.
+async fn reconnect(
+    gateway: &GatewayArgs,
+    session: &mut GatewaySession,
+) -> Result<(), CommandError> {
     loop {
-        sleep(PAUSE).await;
+        sleep(INTERVAL).await;
         match gateway.connect_again().await? {
             Ok(remote) => {
-                // The old connection leads nowhere; nobody has to hear a goodbye.
+                // The old connection is dead: there is nobody to close it for.
                 session.remote = remote;
                 return Ok(());
             }
             Err(
                 RemoteError::NotRunning
                 | RemoteError::NotResponding { .. }
+                | RemoteError::Unreachable(_)
                 | RemoteError::Connect(_)
                 | RemoteError::Request(_),
             ) => (),
@@ -119,157 +125,153 @@ async fn again(gateway: &GatewayArgs, session: &mut GatewaySession) -> Result<()
     }
 }
 
-/// Why a call came to no good end.
-enum Broken {
-    /// The connection.
+/// Why a call failed.
+enum CallError {
+    /// The connection was lost.
     Lost(RemoteError),
-    Other(CommandError),
+    /// The gateway refused the call, or the output cannot be written.
+    Failed(CommandError),
 }
 
-impl From<CommandError> for Broken {
+impl From<CommandError> for CallError {
     fn from(error: CommandError) -> Self {
-        Self::Other(error)
+        Self::Failed(error)
     }
 }
 
-/// Whether a gateway tells of events while a call is open.
+/// How a gateway delivers events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Staying {
-    Yes,
-    No,
+enum Delivery {
+    /// As notifications during the call.
+    Notified,
+    /// Only in the reply.
+    ReplyOnly,
 }
 
 impl Follower {
-    /// One call from beginning to end.
-    async fn stay(
+    /// Makes one call and prints what arrives until it ends.
+    async fn call(
         &mut self,
         session: &GatewaySession,
-        wish: &RawObject<'_>,
-        notices: &mut UnboundedReceiver<GatewayNotification>,
-    ) -> Result<Staying, Broken> {
-        let wish = wish.to_raw();
-        let mut call = std::pin::pin!(session.remote.call("core_events", &wish));
-        let mut staying = Staying::No;
-        let answer = loop {
+        arguments: &RawObject<'_>,
+        notifications: &mut UnboundedReceiver<GatewayNotification>,
+    ) -> Result<Delivery, CallError> {
+        let arguments = arguments.to_raw();
+        let mut call = std::pin::pin!(session.remote.call("core_events", &arguments));
+        let mut delivery = Delivery::ReplyOnly;
+        let response = loop {
             tokio::select! {
                 biased;
-                Some(notice) = notices.recv() => {
-                    if self.heard(&notice)? {
-                        staying = Staying::Yes;
+                Some(notification) = notifications.recv() => {
+                    if self.notified(&notification)? {
+                        delivery = Delivery::Notified;
                     }
                 }
-                answer = &mut call => break answer.map_err(Broken::Lost)?,
+                response = &mut call => break response.map_err(CallError::Lost)?,
             }
         };
-        // What was told before the answer is shown before it.
-        while let Ok(notice) = notices.try_recv() {
-            if self.heard(&notice)? {
-                staying = Staying::Yes;
+        // Notifications that arrived before the reply are printed before it.
+        while let Ok(notification) = notifications.try_recv() {
+            if self.notified(&notification)? {
+                delivery = Delivery::Notified;
             }
         }
-        let text = answer.texts().join("\n");
-        if answer.failed {
-            return Err(CommandError::new(text).into());
-        }
-        self.found(serde_json::from_str(&text).unwrap_or_default())?;
-        Ok(staying)
+        let events = response.reply("core_events");
+        self.listed(events.map_err(|err| CallError::Failed(err.into()))?)?;
+        Ok(delivery)
     }
 
-    /// Shows what a notice tells; whether it is about events.
-    fn heard(&mut self, notice: &GatewayNotification) -> Result<bool, CommandError> {
-        let params: Value = serde_json::from_str(notice.params.get()).unwrap_or_default();
-        match (notice.method.as_str(), params) {
-            ("notifications/muster/events", params) => {
-                let events = params.get("events").and_then(Value::as_array);
-                self.found(events.cloned().unwrap_or_default())?;
+    /// Prints the events of a notification. Returns whether it is about events.
+    fn notified(&mut self, notification: &GatewayNotification) -> Result<bool, CommandError> {
+        let params = notification.params.get();
+        match notification.method.as_str() {
+            "notifications/muster/events" => {
+                let past: PastEvents = serde_json::from_str(params).unwrap_or_default();
+                self.listed(past.events)?;
                 Ok(true)
             }
-            ("notifications/muster/event", Value::Object(mut event)) => {
-                // What belongs to the protocol is no part of the event.
-                event.remove("_meta");
-                let event = Value::Object(event);
+            "notifications/muster/event" => {
+                let Ok(event) = serde_json::from_str::<EventInfo>(params) else { return Ok(false) };
                 self.print(std::slice::from_ref(&event))?;
-                self.known.get_or_insert_default().insert(0, event);
+                self.seen.get_or_insert_default().insert(0, event);
                 Ok(true)
             }
             _ => Ok(false),
         }
     }
 
-    /// Shows what is new in all that there is.
-    fn found(&mut self, now: Vec<Value>) -> Result<(), CommandError> {
-        match &self.known {
-            Some(known) => {
-                let new = unknown(&now, &counted(known));
+    /// Prints the new events of a list.
+    fn listed(&mut self, events: Vec<EventInfo>) -> Result<(), CommandError> {
+        match &self.seen {
+            Some(seen) => {
+                let new = unseen(&events, seen);
                 if !new.is_empty() {
                     self.print(&new)?;
                 }
             }
             None => {
-                let first = now.get(..self.first).unwrap_or(&now);
-                self.printer.line(&tool_text::text(raw(&first).get(), self.style)?)?;
+                let first = events.get(..self.first).unwrap_or(&events);
+                self.printer.line(&match self.style.format {
+                    OutputFormat::Json => raw(&first).get().to_owned(),
+                    OutputFormat::Yaml => yaml::document(&raw(&first)),
+                    OutputFormat::Table | OutputFormat::Wide => first.to_vec().show(self.style),
+                })?;
                 if self.for_people {
                     self.printer.line("\n--- Following new events ---")?;
                 }
             }
         }
-        self.known = Some(now);
+        self.seen = Some(events);
         Ok(())
     }
 
-    fn print(&self, new: &[Value]) -> Result<(), CommandError> {
+    /// Prints new events, newest first in the list.
+    fn print(&self, new: &[EventInfo]) -> Result<(), CommandError> {
         let printer = &self.printer;
         match self.style.format {
-            OutputFormat::Json => new.iter().try_for_each(|event| printer.line(&event.to_string())),
-            OutputFormat::Yaml => new.iter().try_for_each(|event| {
+            OutputFormat::Json => {
+                new.iter().rev().try_for_each(|event| printer.line(raw(event).get()))
+            }
+            OutputFormat::Yaml => new.iter().rev().try_for_each(|event| {
                 printer.line(&format!("---\n{}", yaml::document(&raw(event))))
             }),
-            OutputFormat::Table | OutputFormat::Wide => printer
-                .line(&object_table::table(new, OutputStyle { headings: false, ..self.style })),
+            OutputFormat::Table | OutputFormat::Wide => {
+                let style = OutputStyle { headings: false, ..self.style };
+                printer.line(&new.to_vec().show(style))
+            }
         }
     }
 }
 
-fn counted(events: &[Value]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
+/// The events that were not seen before, newest first. Equal events are told apart by their number.
+fn unseen(events: &[EventInfo], seen: &[EventInfo]) -> Vec<EventInfo> {
+    let mut seen: Vec<&EventInfo> = seen.iter().collect();
+    let mut new = Vec::new();
     for event in events {
-        *counts.entry(event.to_string()).or_insert(0) += 1;
+        match seen.iter().position(|before| *before == event) {
+            Some(place) => drop(seen.swap_remove(place)),
+            None => new.push(event.clone()),
+        }
     }
-    counts
-}
-
-/// What was not known, oldest first. The gateway tells the newest first.
-fn unknown(now: &[Value], known: &BTreeMap<String, usize>) -> Vec<Value> {
-    let mut left = known.clone();
-    let mut new: Vec<Value> = now
-        .iter()
-        .rev()
-        .filter(|event| match left.get_mut(&event.to_string()) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                false
-            }
-            Some(_) | None => true,
-        })
-        .cloned()
-        .collect();
-    new.sort_by_key(|event| event.get("timestamp").map(ToString::to_string));
     new
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use muster_api::event::EventInfo;
 
-    use super::{counted, unknown};
+    use super::unseen;
 
     #[test]
-    fn only_what_was_not_known() {
-        let event = |time: &str, what: &str| json!({"timestamp": time, "message": what});
+    fn only_new_events_are_printed() {
+        let event = |time: &str, message: &str| EventInfo {
+            timestamp: time.to_owned(),
+            message: message.to_owned(),
+            ..EventInfo::default()
+        };
         let before = [event("2", "b"), event("1", "a")];
         let now = [event("3", "c"), event("2", "b"), event("2", "b"), event("1", "a")];
-        let new: Vec<Value> = unknown(&now, &counted(&before));
-        assert_eq!(new, [event("2", "b"), event("3", "c")]);
-        assert!(unknown(&now, &counted(&now)).is_empty());
+        assert_eq!(unseen(&now, &before), [event("3", "c"), event("2", "b")]);
+        assert!(unseen(&now, &now).is_empty());
     }
 }

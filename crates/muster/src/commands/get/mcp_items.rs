@@ -1,124 +1,98 @@
 //! Tools, resources and prompts in full.
 
-use muster_client::remote::ListKind;
-use muster_core::json::{Raw, RawObject, raw};
-use serde_json::{Value, json};
+use muster_client::{
+    inventory::{self, PromptArgument, PromptInfo, ResourceInfo},
+    remote::{ListKind, error::RemoteError},
+};
+use serde::Serialize;
 
-use super::one;
 use crate::{
     commands::gateway_args::{GatewaySession, refusal},
     error::CommandError,
-    output::{Printer, format::OutputFormat, tool_page, yaml},
+    output::{Printer, tool_page},
 };
 
 pub(super) async fn tool(session: &GatewaySession, name: &str) -> Result<(), CommandError> {
-    let failed =
-        |err: &dyn std::fmt::Display| CommandError::new(format!("failed to get tool: {err}"));
-    let answer = session.remote.call("describe_tool", &one("name", name)).await;
-    let answer = answer.map_err(|err| failed(&err))?;
-    let text = answer.texts().join("\n");
-    if answer.failed {
-        if text.to_lowercase().contains("not found") {
-            return Err(not_found("tool", name, &text));
-        }
-        return Err(failed(&text));
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Tool<'a> {
+        name: &'a str,
+        description: &'a str,
+        input_schema: &'a serde_json::Value,
     }
-    let about: Value = serde_json::from_str(&text).map_err(|err| failed(&err))?;
-    let page = json!({
-        "name": about.get("name"),
-        "description": about.get("description"),
-        "inputSchema": about.get("inputSchema"),
-    });
-    print(session, &raw(&page), || tool_page::page(&about))
-}
-
-/// What the gateway says beyond that may help: it knows the nearest names.
-fn not_found(kind: &str, name: &str, text: &str) -> CommandError {
-    let error = CommandError::new(format!("{kind} not found: {name}"));
-    refusal(text).hints().iter().fold(error, CommandError::hint)
+    let tool = match inventory::describe(&session.remote, name).await {
+        Ok(tool) => tool,
+        // `describe_tool` reports an error only if there is no such tool. Its hints have the nearest names.
+        Err(RemoteError::Tool { text, .. }) => {
+            let error = CommandError::new(format!("tool not found: {name}"));
+            return Err(refusal(&text).hints().iter().fold(error, CommandError::hint));
+        }
+        Err(err) => return Err(CommandError::new(format!("failed to get tool: {err}"))),
+    };
+    let shown =
+        Tool { name: &tool.name, description: &tool.description, input_schema: &tool.schema };
+    Printer::stdout().value(&shown, session.style.format, || tool_page::tool(&tool))
 }
 
 pub(super) async fn resource(session: &GatewaySession, uri: &str) -> Result<(), CommandError> {
-    let items = listed(session, ListKind::Resources, "resource").await?;
-    let text = |item: &Raw, key: &str| RawObject::parse(item).and_then(|item| item.get_text(key));
-    let found = items.iter().find(|item| text(item, "uri").as_deref() == Some(uri));
-    let found = found.ok_or_else(|| unknown("resource", uri, &items, "uri"))?;
-    let text = |key: &str| text(found, key);
-    let mut page = json!({"uri": uri, "name": text("name")});
-    let mut lines = vec![
-        format!("URI:          {uri}"),
-        format!("Name:         {}", text("name").unwrap_or_default()),
-    ];
-    for (key, label) in [("description", "Description:  "), ("mimeType", "MIME Type:    ")] {
-        if let Some(value) = text(key).filter(|value| !value.is_empty()) {
-            lines.push(format!("{label}{value}"));
-            if let Some(page) = page.as_object_mut() {
-                page.insert(key.to_owned(), json!(value));
-            }
-        }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Resource {
+        uri: String,
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mime_type: Option<String>,
     }
-    print(session, &raw(&page), || lines.join("\n"))
+    let resources = inventory::list(&session.remote, ListKind::Resources).await;
+    let resources = resources.map_err(|err| failed("resource", &err))?;
+    let resource = find("resource", uri, resources, |resource: &ResourceInfo| &resource.uri)?;
+    let ResourceInfo { uri, name, description, mime_type } = resource;
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let shown =
+        Resource { uri, name, description: filled(description), mime_type: filled(mime_type) };
+    Printer::stdout().value(&shown, session.style.format, || {
+        let mut lines =
+            vec![format!("URI:          {}", shown.uri), format!("Name:         {}", shown.name)];
+        lines.extend(shown.description.iter().map(|text| format!("Description:  {text}")));
+        lines.extend(shown.mime_type.iter().map(|text| format!("MIME Type:    {text}")));
+        lines.join("\n")
+    })
 }
 
 pub(super) async fn prompt(session: &GatewaySession, name: &str) -> Result<(), CommandError> {
-    let items = listed(session, ListKind::Prompts, "prompt").await?;
-    let named = |item: &&Raw| {
-        RawObject::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
-    };
-    let found = items.iter().find(named);
-    let found = found.ok_or_else(|| unknown("prompt", name, &items, "name"))?;
-    let about: Value = serde_json::from_str(found.get()).unwrap_or_default();
-    let arguments = about.get("arguments").and_then(Value::as_array).cloned().unwrap_or_default();
-    let shown: Vec<Value> = arguments
-        .iter()
-        .map(|argument| {
-            json!({
-                "name": argument.get("name"),
-                "description": argument.get("description").cloned().unwrap_or_else(|| json!("")),
-                "required": argument.get("required").cloned().unwrap_or(Value::Bool(false)),
-            })
-        })
-        .collect();
-    let description = about.get("description").cloned().unwrap_or_else(|| json!(""));
-    let mut page = json!({"name": name, "description": description});
-    if let (Some(page), false) = (page.as_object_mut(), shown.is_empty()) {
-        page.insert("arguments".to_owned(), json!(shown));
+    #[derive(Serialize)]
+    struct Prompt<'a> {
+        name: &'a str,
+        description: &'a str,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        arguments: &'a [PromptArgument],
     }
-    print(session, &raw(&page), || tool_page::prompt(&page))
+    let prompts = inventory::list(&session.remote, ListKind::Prompts).await;
+    let prompts = prompts.map_err(|err| failed("prompt", &err))?;
+    let prompt = find("prompt", name, prompts, |prompt: &PromptInfo| &prompt.name)?;
+    let description = prompt.description.as_deref().unwrap_or_default();
+    let shown = Prompt { name: &prompt.name, description, arguments: &prompt.arguments };
+    Printer::stdout().value(&shown, session.style.format, || tool_page::prompt(&prompt))
 }
 
-async fn listed(
-    session: &GatewaySession,
-    kind: ListKind,
-    word: &str,
-) -> Result<Vec<Raw>, CommandError> {
-    let items = session.remote.list(kind).await;
-    items.map_err(|err| CommandError::new(format!("failed to get {word}: {err}")))
+fn failed(kind: &str, error: &RemoteError) -> CommandError {
+    CommandError::new(format!("failed to get {kind}: {error}"))
 }
 
-fn unknown(kind: &str, name: &str, items: &[Raw], key: &str) -> CommandError {
-    let names: Vec<String> =
-        items.iter().filter_map(|item| RawObject::parse(item)?.get_text(key)).collect();
+/// The item of a name, or an error with the nearest name.
+fn find<T>(
+    kind: &str,
+    name: &str,
+    items: Vec<T>,
+    name_of: fn(&T) -> &String,
+) -> Result<T, CommandError> {
+    let near = muster_core::suggest::similar(name, items.iter().map(|item| name_of(item).as_str()));
     let error = CommandError::new(format!("{kind} not found: {name}"));
-    let near = muster_core::suggest::similar(name, names.iter().map(String::as_str));
-    match near.first() {
+    let error = match near.first() {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
-    }
-}
-
-fn print(
-    session: &GatewaySession,
-    json: &Raw,
-    page: impl FnOnce() -> String,
-) -> Result<(), CommandError> {
-    let printer = Printer::stdout();
-    match session.style.format {
-        OutputFormat::Json => {
-            let value: Value = serde_json::from_str(json.get()).unwrap_or_default();
-            printer.json(&value)
-        }
-        OutputFormat::Yaml => printer.line(&yaml::document(json)),
-        OutputFormat::Table | OutputFormat::Wide => printer.line(&page()),
-    }
+    };
+    items.into_iter().find(|item| name_of(item) == name).ok_or(error)
 }

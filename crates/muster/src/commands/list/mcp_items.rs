@@ -1,12 +1,11 @@
-//! Tools, resources and prompts: what the protocol itself lists.
+//! Tools, resources and prompts: what MCP itself lists.
 
-use muster_client::remote::{self, Remote};
-use muster_core::{
-    glob::{CaseSensitivity, Glob},
-    json::{Raw, RawObject, raw},
+use muster_client::{
+    inventory::{self, PromptInfo, ResourceInfo, ToolInfo},
+    remote::{ListKind, error::RemoteError},
 };
+use muster_core::glob::{CaseSensitivity, Glob};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::List;
 use crate::{
@@ -14,26 +13,78 @@ use crate::{
     error::CommandError,
     output::{
         Printer,
-        format::{OutputFormat, OutputStyle},
-        grid::Grid,
-        yaml,
+        table::{self, Column},
     },
 };
 
-/// Something that is listed.
-#[derive(Debug, Clone, Default, Serialize)]
+const TOOLS: &[Column<ToolInfo>] = &[
+    Column::new("name", |tool| tool.name.clone()),
+    Column::cut("description", 60, |tool| tool.description.clone()),
+    Column::wide("server", |tool| tool.server.trim_end_matches('/').to_owned()),
+    Column::wide("args", |tool| {
+        let parameters = tool.parameters();
+        let required = parameters.iter().filter(|parameter| parameter.required).count();
+        count(parameters.len(), required)
+    }),
+];
+
+const RESOURCES: &[Column<ResourceInfo>] = &[
+    Column::new("uri", |resource| resource.uri.clone()),
+    Column::wide("name", |resource| resource.name.clone()),
+    Column::cut("description", 60, |resource| {
+        let description = resource.description.clone().filter(|text| !text.is_empty());
+        description.unwrap_or_else(|| resource.name.clone())
+    }),
+    Column::new("mime type", |resource| resource.mime_type.clone().unwrap_or_default()),
+];
+
+const PROMPTS: &[Column<PromptInfo>] = &[
+    Column::new("name", |prompt| prompt.name.clone()),
+    Column::cut("description", 60, |prompt| prompt.description.clone().unwrap_or_default()),
+    Column::wide("args", |prompt| {
+        let required = prompt.arguments.iter().filter(|argument| argument.required).count();
+        count(prompt.arguments.len(), required)
+    }),
+];
+
+/// The number of arguments, and of those that are required.
+fn count(all: usize, required: usize) -> String {
+    match (all, required) {
+        (0, _) => String::new(),
+        (all, 0) => all.to_string(),
+        (all, required) => format!("{all} ({required} req)"),
+    }
+}
+
+/// An item as JSON and YAML have it.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Item {
+struct Item<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) uri: Option<String>,
-    pub(crate) name: String,
+    uri: Option<&'a str>,
+    name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<String>,
+    description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mime_type: Option<String>,
-    /// How many arguments there are, and how many of them must be given.
-    #[serde(skip)]
-    pub(crate) arguments: (usize, usize),
+    mime_type: Option<&'a str>,
+}
+
+fn tool(tool: &ToolInfo) -> Item<'_> {
+    named(&tool.name, &tool.description)
+}
+
+fn prompt(prompt: &PromptInfo) -> Item<'_> {
+    named(&prompt.name, prompt.description.as_deref().unwrap_or_default())
+}
+
+const fn named<'a>(name: &'a str, description: &'a str) -> Item<'a> {
+    Item { uri: None, name, description: Some(description), mime_type: None }
+}
+
+fn resource(resource: &ResourceInfo) -> Item<'_> {
+    let ResourceInfo { uri, name, description, mime_type } = resource;
+    let description = description.as_deref().filter(|text| !text.is_empty());
+    Item { uri: Some(uri), name, description, mime_type: mime_type.as_deref() }
 }
 
 pub(super) async fn list(
@@ -41,186 +92,68 @@ pub(super) async fn list(
     kind: ResourceKind,
     args: &List,
 ) -> Result<(), CommandError> {
-    let (one, many) = words(kind);
-    let failed = |err: CommandError| CommandError::new(format!("failed to list {many}: {err}"));
-    let mut items = items(&session.remote, kind).await.map_err(failed)?;
-    items.retain(|item| fits(item, args));
-    items.sort_by(|one, other| key(one).cmp(key(other)));
-    let printer = Printer::stdout();
-    let OutputStyle { format, headings } = session.style;
-    if matches!(format, OutputFormat::Json) {
-        return printer.json(&items);
-    }
-    if matches!(format, OutputFormat::Yaml) {
-        return printer.line(&yaml::document(&raw(&items)));
-    }
-    if items.is_empty() {
-        return printer.line(&format!("No {many} found"));
-    }
-    let grid = grid(kind, &items, format).headed(headings);
-    printer.line(&grid.text())?;
-    if headings {
-        let count = items.len();
-        printer.line(&format!("\n{count} {}", if count == 1 { one } else { many }))?;
-    }
-    Ok(())
-}
-
-const fn words(kind: ResourceKind) -> (&'static str, &'static str) {
-    match kind {
-        ResourceKind::Resource => ("resource", "resources"),
-        ResourceKind::Prompt => ("prompt", "prompts"),
-        _ => ("tool", "tools"),
-    }
-}
-
-fn key(item: &Item) -> &str {
-    item.uri.as_deref().unwrap_or(&item.name)
-}
-
-/// All items of a kind.
-pub(crate) async fn items(remote: &Remote, kind: ResourceKind) -> Result<Vec<Item>, CommandError> {
-    match kind {
-        ResourceKind::Resource => Ok(read(&remote.list(remote::ListKind::Resources).await?)),
-        ResourceKind::Prompt => Ok(read(&remote.list(remote::ListKind::Prompts).await?)),
-        _ => tools(remote).await,
-    }
-}
-
-/// The tools that can be called, page by page: the protocol's own list has only meta-tools.
-async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
-    let mut all = Vec::new();
-    let mut offset = 0;
-    loop {
-        let mut args = RawObject::new();
-        args.set_value("limit", &1000);
-        args.set_value("offset", &offset);
-        let answer = remote.call("list_tools", &args.to_raw()).await?;
-        let text = answer.texts().join("\n");
-        if answer.failed {
-            return Err(CommandError::new(text));
-        }
-        let page: Value = serde_json::from_str(&text).unwrap_or_default();
-        let items = page.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
-        let items: Vec<Raw> = items.iter().map(raw).collect();
-        all.extend(read(&items));
-        match page.get("next_offset").and_then(Value::as_u64) {
-            Some(next) if next > offset => offset = next,
-            Some(_) | None => return Ok(all),
-        }
-    }
-}
-
-fn read(items: &[Raw]) -> Vec<Item> {
-    let item = |raw: &Raw| {
-        let object = RawObject::parse(raw).unwrap_or_default();
-        let arguments: Value = object
-            .get("arguments")
-            .and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default();
-        let arguments = arguments.as_array().cloned().unwrap_or_default();
-        let needed = |argument: &&Value| argument.get("required") == Some(&Value::Bool(true));
-        let uri = object.get_text("uri");
-        let is_resource = uri.is_some();
-        let text = |key: &str| object.get_text(key);
-        Item {
-            uri,
-            name: text("name").unwrap_or_default(),
-            description: match text("description") {
-                None if !is_resource => Some(String::new()),
-                description => description.filter(|text| !is_resource || !text.is_empty()),
-            },
-            mime_type: text("mimeType"),
-            arguments: (arguments.len(), arguments.iter().filter(needed).count()),
-        }
+    let remote = &session.remote;
+    let failed = |many: &'static str| {
+        move |err: RemoteError| CommandError::new(format!("failed to list {many}: {err}"))
     };
-    items.iter().map(item).collect()
+    match kind {
+        ResourceKind::Resource => {
+            let items = inventory::list(remote, ListKind::Resources).await;
+            let items = items.map_err(failed("resources"))?;
+            print(session, args, items, RESOURCES, resource, ("resource", "resources"))
+        }
+        ResourceKind::Prompt => {
+            let items = inventory::list(remote, ListKind::Prompts).await;
+            let items = items.map_err(failed("prompts"))?;
+            print(session, args, items, PROMPTS, prompt, ("prompt", "prompts"))
+        }
+        _ => {
+            let items = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
+            print(session, args, items, TOOLS, tool, ("tool", "tools"))
+        }
+    }
 }
 
-fn fits(item: &Item, args: &List) -> bool {
-    let small = |text: &str| text.to_lowercase();
-    let described = args.description.as_deref().is_none_or(|wanted| {
-        small(item.description.as_deref().unwrap_or_default()).contains(&small(wanted))
+fn print<T>(
+    session: &GatewaySession,
+    args: &List,
+    mut items: Vec<T>,
+    columns: &[Column<T>],
+    item: for<'a> fn(&'a T) -> Item<'a>,
+    (one, many): (&str, &str),
+) -> Result<(), CommandError> {
+    items.retain(|listed| fits(&item(listed), args));
+    items.sort_by(|one, other| {
+        let key = |listed| {
+            let item = item(listed);
+            item.uri.unwrap_or(item.name)
+        };
+        key(one).cmp(key(other))
     });
+    let shown: Vec<Item<'_>> = items.iter().map(item).collect();
+    Printer::stdout().value(&shown, session.style.format, || {
+        if items.is_empty() {
+            return format!("No {many} found");
+        }
+        let table = table::list(columns, &items, session.style);
+        match (session.style.headings, items.len()) {
+            (false, _) => table,
+            (true, 1) => format!("{table}\n\n1 {one}"),
+            (true, count) => format!("{table}\n\n{count} {many}"),
+        }
+    })
+}
+
+fn fits(item: &Item<'_>, args: &List) -> bool {
+    let lower = |text: &str| text.to_lowercase();
+    let described = args
+        .description
+        .as_deref()
+        .is_none_or(|wanted| lower(item.description.unwrap_or_default()).contains(&lower(wanted)));
     let begins =
-        args.server.as_deref().is_none_or(|prefix| small(&item.name).starts_with(&small(prefix)));
+        args.server.as_deref().is_none_or(|prefix| lower(item.name).starts_with(&lower(prefix)));
     let globbed = args.filter.as_deref().is_none_or(|pattern| {
-        Glob::new(pattern, CaseSensitivity::Sensitive).is_ok_and(|glob| glob.matches(&item.name))
+        Glob::new(pattern, CaseSensitivity::Sensitive).is_ok_and(|glob| glob.matches(item.name))
     });
     described && begins && globbed
-}
-
-fn grid(kind: ResourceKind, items: &[Item], format: OutputFormat) -> Grid {
-    let is_wide = format == OutputFormat::Wide;
-    let headings: &[&str] = match (kind, is_wide) {
-        (ResourceKind::Resource, false) => &["uri", "description", "mime type"],
-        (ResourceKind::Resource, true) => &["uri", "name", "description", "mime type"],
-        (ResourceKind::Prompt, true) => &["name", "description", "args"],
-        (ResourceKind::Tool, true) => &["name", "description", "server", "args"],
-        (_, _) => &["name", "description"],
-    };
-    let mut grid = Grid::new(headings);
-    for item in items {
-        grid.row(row(kind, item, is_wide));
-    }
-    grid
-}
-
-fn row(kind: ResourceKind, item: &Item, is_wide: bool) -> Vec<String> {
-    let longest = match (kind, is_wide) {
-        (ResourceKind::Resource, true) => 40,
-        (_, true) => 50,
-        (_, false) => 60,
-    };
-    let description = item.description.clone().unwrap_or_default();
-    let short = |text: &str| shortened(text, longest);
-    let name = item.name.clone();
-    if kind == ResourceKind::Resource {
-        let uri = item.uri.clone().unwrap_or_default();
-        let mime = item.mime_type.clone().unwrap_or_else(|| "-".to_owned());
-        if is_wide {
-            return vec![uri, name, short(&description), mime];
-        }
-        let about = if description.is_empty() { name } else { description };
-        return vec![uri, short(&about), mime];
-    }
-    let mut row = vec![name, short(&description)];
-    if is_wide && kind == ResourceKind::Prompt {
-        row.push(match item.arguments {
-            (0, _) => "-".to_owned(),
-            (all, 0) => all.to_string(),
-            (all, needed) => format!("{all} ({needed} req)"),
-        });
-    } else if is_wide {
-        row.push(server(&item.name).to_owned());
-        row.push("-".to_owned());
-    }
-    row
-}
-
-/// One line of at most so many letters, the last three of which say that there was more.
-fn shortened(text: &str, longest: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= longest {
-        return line;
-    }
-    let kept: String = line.chars().take(longest.saturating_sub(3)).collect();
-    format!("{kept}...")
-}
-
-/// Whose tool it is, by its name.
-fn server(tool: &str) -> &str {
-    tool.split_once('_').map_or("-", |(server, _)| server)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{server, shortened};
-
-    #[test]
-    fn short_lines() {
-        assert_eq!(shortened("a\n b", 10), "a b");
-        assert_eq!(shortened("äbcdefgh", 6), "äbc...");
-        assert_eq!((server("core_x"), server("x_a_b"), server("plain")), ("core", "x", "-"));
-    }
 }

@@ -1,33 +1,54 @@
-//! The names of everything of one kind.
+//! The names of all resources of one kind.
 
-use muster_client::remote::{Remote, no_arguments};
-use serde_json::Value;
+use muster_api::{
+    execution::ExecutionList, mcp_server::McpServerList, service::ServiceList,
+    service_class::ServiceClassList, workflow::WorkflowList,
+};
+use muster_client::{
+    inventory::{self, PromptInfo, ResourceInfo},
+    remote::{ListKind, Remote, error::RemoteError, no_arguments},
+};
+use muster_core::json::raw;
+use serde_json::json;
 
-use super::mcp_items;
-use crate::{commands::resource_kinds::ResourceKind, error::CommandError};
+use crate::commands::resource_kinds::ResourceKind;
 
-/// The names of everything of a kind; of resources the addresses, of executions the ids.
-pub(crate) async fn names(
-    remote: &Remote,
-    kind: ResourceKind,
-) -> Result<Vec<String>, CommandError> {
-    let Some((tool, member)) = kind.list_tool() else {
-        let items = mcp_items::items(remote, kind).await?;
-        return Ok(items.into_iter().map(|item| item.uri.unwrap_or(item.name)).collect());
-    };
-    let args = match kind {
-        ResourceKind::McpServer => {
-            let mut all = muster_core::json::RawObject::new();
-            all.set_value("showAll", &true);
-            all.to_raw()
+/// The names of all resources of a kind; the URIs of MCP resources, the IDs of executions.
+pub(crate) async fn names(remote: &Remote, kind: ResourceKind) -> Result<Vec<String>, RemoteError> {
+    Ok(match kind {
+        ResourceKind::Service => {
+            let list: ServiceList = remote.reply("core_service_list", &no_arguments()).await?;
+            list.services.into_iter().map(|service| service.name).collect()
         }
-        _ => no_arguments(),
-    };
-    let answer = remote.call(tool, &args).await?;
-    let text = answer.texts().first().copied().unwrap_or_default();
-    let answer: Value = serde_json::from_str(text).unwrap_or_default();
-    let key = if kind == ResourceKind::WorkflowExecution { "execution_id" } else { "name" };
-    let items = answer.get(member).and_then(Value::as_array).cloned().unwrap_or_default();
-    let names = items.iter().filter_map(|item| item.get(key)?.as_str().map(str::to_owned));
-    Ok(names.collect())
+        ResourceKind::ServiceClass => {
+            let list: ServiceClassList =
+                remote.reply("core_serviceclass_list", &no_arguments()).await?;
+            list.service_classes.unwrap_or_default().into_iter().map(|class| class.name).collect()
+        }
+        ResourceKind::McpServer => {
+            let all = raw(&json!({"showAll": true}));
+            let list: McpServerList = remote.reply("core_mcpserver_list", &all).await?;
+            list.mcp_servers.into_iter().map(|server| server.name).collect()
+        }
+        ResourceKind::Workflow => {
+            let list: WorkflowList = remote.reply("core_workflow_list", &no_arguments()).await?;
+            list.workflows.into_iter().map(|workflow| workflow.name).collect()
+        }
+        ResourceKind::WorkflowExecution => {
+            let list: ExecutionList =
+                remote.reply("core_workflow_execution_list", &no_arguments()).await?;
+            list.executions.into_iter().map(|run| run.execution_id).collect()
+        }
+        ResourceKind::Tool => {
+            inventory::tools_behind(remote).await?.into_iter().map(|tool| tool.name).collect()
+        }
+        ResourceKind::Resource => {
+            let list: Vec<ResourceInfo> = inventory::list(remote, ListKind::Resources).await?;
+            list.into_iter().map(|resource| resource.uri).collect()
+        }
+        ResourceKind::Prompt => {
+            let list: Vec<PromptInfo> = inventory::list(remote, ListKind::Prompts).await?;
+            list.into_iter().map(|prompt| prompt.name).collect()
+        }
+    })
 }

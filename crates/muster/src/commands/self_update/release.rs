@@ -36,7 +36,7 @@ struct Asset {
 }
 
 impl Release {
-    /// Reads the document at an address.
+    /// Downloads the document.
     pub(super) async fn latest(url: &str) -> Result<Self, String> {
         let body = get(HttpRequest::get(url, AddressPolicy::Private)).await?;
         serde_json::from_slice(&body).map_err(|err| format!("no release can be read: {err}"))
@@ -54,12 +54,12 @@ impl Release {
         &self.body
     }
 
-    /// Whether it comes after a version. What is behind a hyphen comes before the same without.
+    /// Whether it is newer than a version. A pre-release is older than its release.
     pub(super) fn is_newer_than(&self, version: &str) -> bool {
         parts(self.version()) > parts(version)
     }
 
-    /// Puts the program of this release in the place of one that is there.
+    /// Downloads the program of this release and replaces the installed one.
     pub(super) async fn install(&self, program: &Path) -> Result<(), String> {
         let name = format!(
             "muster_{}_{}_{}",
@@ -81,7 +81,7 @@ impl Release {
     }
 }
 
-/// The new program is whole before it takes the place of the old one.
+/// Replaces a file atomically.
 fn replace(program: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let next = program.with_extension(format!("{}.new", std::process::id()));
     let mut options = fs::OpenOptions::new();
@@ -90,7 +90,7 @@ fn replace(program: &Path, bytes: &[u8]) -> std::io::Result<()> {
     drop(file);
     let done = written.and_then(|()| fs::rename(&next, program));
     if done.is_err() {
-        // Half a program is of no use.
+        // Do not leave a partial file behind.
         drop(fs::remove_file(&next));
     }
     done

@@ -1,4 +1,4 @@
-//! Introduces the servers behind the gateway to the logins at them.
+//! The gateway as an OAuth client of the servers behind it.
 
 use std::{fs, sync::Arc};
 
@@ -14,19 +14,19 @@ use muster_net::{AddressPolicy, HttpClient, TrustStore};
 
 use crate::error::CommandError;
 
-/// What logs people in at servers, if that is set up.
+/// The OAuth client for logins at servers, if it is enabled.
 pub(super) fn of(
-    said: &McpClient,
+    config: &McpClient,
     vault: Option<Vault>,
     mut trust: TrustStore,
     store: &ConfigStore,
 ) -> Result<Option<Arc<OAuthClient>>, CommandError> {
-    if !said.enabled {
+    if !config.enabled {
         return Ok(None);
     }
-    if said.public_url.is_empty() {
+    if config.public_url.is_empty() {
         tracing::warn!(
-            "`aggregator.oauth.mcpClient` is enabled but has no `publicUrl`: nobody can log in to servers"
+            "`aggregator.oauth.mcpClient` is enabled but has no `publicUrl`: users cannot log in to servers"
         );
         return Ok(None);
     }
@@ -34,32 +34,32 @@ pub(super) fn of(
         CommandError::new(format!("failed to initialize application: {text}"))
             .hint("see `aggregator.oauth.mcpClient` in config.yaml")
     };
-    let usual = OAuthClientOptions::new(&said.public_url);
-    let mut policy = usual.policy;
-    if !said.ca_file.is_empty() {
-        let pem = fs::read(&said.ca_file)
-            .map_err(|err| failed(format!("cannot read `caFile` {}: {err}", said.ca_file)))?;
+    let defaults = OAuthClientOptions::new(&config.public_url);
+    let mut policy = defaults.policy;
+    if !config.ca_file.is_empty() {
+        let pem = fs::read(&config.ca_file)
+            .map_err(|err| failed(format!("cannot read `caFile` {}: {err}", config.ca_file)))?;
         trust = trust
             .with_pem(&pem)
-            .map_err(|err| failed(format!("`caFile` {}: {err}", said.ca_file)))?;
-        // Who has certificates of their own has a network of their own.
+            .map_err(|err| failed(format!("`caFile` {}: {err}", config.ca_file)))?;
+        // A private CA means servers in a private network.
         policy = AddressPolicy::Private;
     }
     let options = OAuthClientOptions {
-        client_id: said.client_id.clone(),
-        client_secret: secret(said).map_err(failed)?.map(Secret::new),
-        client_issuer: said.client_issuer.clone(),
+        client_id: config.client_id.clone(),
+        client_secret: secret(config).map_err(failed)?.map(Secret::new),
+        client_issuer: config.client_issuer.clone(),
         secrets: Some(store.root().join("secrets")),
-        callback_path: or(&said.callback_path, &usual.callback_path),
-        document_path: or(&said.cimd.path, &usual.document_path),
-        scopes: or(&said.cimd.scopes, &usual.scopes),
+        callback_path: or(&config.callback_path, &defaults.callback_path),
+        document_path: or(&config.cimd.path, &defaults.document_path),
+        scopes: or(&config.cimd.scopes, &defaults.scopes),
         policy,
-        ..usual
+        ..defaults
     };
     if options.client_secret.is_some() && options.client_issuer.is_empty() {
         tracing::warn!(
-            "`aggregator.oauth.mcpClient.clientSecret` is shown to every issuer that a server names: set \
-             `clientIssuer` to the one that it was registered at"
+            "`aggregator.oauth.mcpClient.clientSecret` is sent to every issuer that a server names: set \
+             `clientIssuer` to the issuer that it is registered at"
         );
     }
     let clock = Clock::system();
@@ -68,9 +68,9 @@ pub(super) fn of(
     Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
 }
 
-/// The secret itself, or what its file holds.
-fn secret(said: &McpClient) -> Result<Option<String>, String> {
-    let (inline, file) = (said.client_secret.reveal(), &said.client_secret_file);
+/// The configured secret, or the contents of its file.
+fn secret(config: &McpClient) -> Result<Option<String>, String> {
+    let (inline, file) = (config.client_secret.reveal(), &config.client_secret_file);
     if !inline.is_empty() || file.is_empty() {
         return Ok(Some(inline.to_owned()).filter(|secret| !secret.is_empty()));
     }
@@ -80,6 +80,6 @@ fn secret(said: &McpClient) -> Result<Option<String>, String> {
     Ok(Some(text.trim().to_owned()))
 }
 
-fn or(said: &str, usual: &str) -> String {
-    if said.is_empty() { usual.to_owned() } else { said.to_owned() }
+fn or(config: &str, defaults: &str) -> String {
+    if config.is_empty() { defaults.to_owned() } else { config.to_owned() }
 }

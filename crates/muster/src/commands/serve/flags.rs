@@ -1,4 +1,4 @@
-//! What the command line says about logins, over what the configuration says.
+//! The flags about logins, which override the configuration.
 
 use std::{fs, path::PathBuf};
 
@@ -7,7 +7,7 @@ use muster_config::settings::OAuth;
 
 use crate::error::CommandError;
 
-/// Flags about logins.
+/// The flags about logins.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LoginFlags {
     /// Let users log in to the servers behind the gateway
@@ -31,9 +31,9 @@ pub(crate) struct LoginFlags {
 }
 
 impl LoginFlags {
-    /// What the configuration says, with what the command line says.
-    pub(super) fn over(&self, said: &OAuth) -> OAuth {
-        let mut oauth = said.clone();
+    /// The configuration, overridden by the flags.
+    pub(super) fn over(&self, config: &OAuth) -> OAuth {
+        let mut oauth = config.clone();
         let put = |place: &mut String, flag: &Option<String>| {
             if let Some(value) = flag.as_ref().filter(|value| !value.is_empty()) {
                 place.clone_from(value);
@@ -47,7 +47,7 @@ impl LoginFlags {
         oauth
     }
 
-    /// The certificates to trust beside the system's, if there are any.
+    /// The CA certificates to trust in addition to the system's.
     pub(super) fn certificates(&self) -> Result<Option<Vec<u8>>, CommandError> {
         let Some(path) = &self.extra_ca_file else { return Ok(None) };
         match fs::read(path) {
@@ -56,7 +56,7 @@ impl LoginFlags {
         }
     }
 
-    /// The file of certificates cannot be used.
+    /// The error for an unusable file of certificates.
     pub(super) fn bad_certificates(&self, reason: &str) -> CommandError {
         unusable(self.extra_ca_file.as_deref().unwrap_or("".as_ref()), reason)
     }
@@ -77,18 +77,18 @@ mod tests {
     use super::LoginFlags;
 
     #[test]
-    fn flags_go_over_the_file() {
-        let mut said = OAuth::default();
-        said.server.enabled = true;
-        said.server.base_url = "https://a.example".to_owned();
-        said.mcp_client.client_id = "kept".to_owned();
+    fn flags_override_the_file() {
+        let mut config = OAuth::default();
+        config.server.enabled = true;
+        config.server.base_url = "https://a.example".to_owned();
+        config.mcp_client.client_id = "kept".to_owned();
         let flags = LoginFlags {
             oauth_mcp_client: true,
             oauth_mcp_client_public_url: Some("https://b.example".to_owned()),
             oauth_mcp_client_id: Some(String::new()),
             ..LoginFlags::default()
         };
-        let oauth = flags.over(&said);
+        let oauth = flags.over(&config);
         assert!(oauth.server.enabled && oauth.mcp_client.enabled);
         assert_eq!(oauth.server.base_url, "https://a.example");
         assert_eq!(oauth.mcp_client.public_url, "https://b.example");

@@ -1,4 +1,4 @@
-//! What a person needs to know once the gateway is up.
+//! How to connect clients, printed when the gateway is up.
 
 use std::{
     io::{self, Write as _},
@@ -7,7 +7,7 @@ use std::{
 
 use muster_config::settings::ServeTransport;
 
-/// Says where the gateway is and how agents are connected to it.
+/// Prints the URL of the gateway, and how to connect agents to it.
 pub(super) fn print(url: &str, config: &Path, transport: ServeTransport) {
     let older = match (transport, url.strip_suffix("/mcp")) {
         (ServeTransport::Sse, Some(base)) => {
@@ -30,6 +30,6 @@ Connect an agent:
         version = env!("CARGO_PKG_VERSION"),
         config = config.display(),
     );
-    // Whoever closed standard error does not want to read this.
+    // If standard error is closed, there is nowhere to print this.
     drop(io::stderr().write_all(text.as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! Introduces the transport to the logins: neither knows the other.
+//! Logins at the gateway: the authorization server, and the options of the HTTP transport that it protects.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -13,16 +13,16 @@ use muster_net::TrustStore;
 
 use crate::error::CommandError;
 
-/// What protects the endpoint, if anything does.
+/// The authorization server, if the endpoint is protected.
 pub(super) fn of(
-    said: &OAuthServer,
+    config: &OAuthServer,
     files: &Files,
     trust: TrustStore,
 ) -> Result<Option<AuthServer>, CommandError> {
-    if !said.enabled {
+    if !config.enabled {
         return Ok(None);
     }
-    let loaded = server::load(said, trust).map(|mut loaded| {
+    let loaded = server::load(config, trust).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded
     });
@@ -35,18 +35,18 @@ pub(super) fn of(
     Ok(Some(started))
 }
 
-/// For whom ID tokens must be good, so that servers take them which they are passed on to.
+/// The audiences that ID tokens need, so that the servers they are forwarded to accept them.
 fn audiences(files: &Files) -> Vec<String> {
     let logins = files.servers.values().filter_map(|file| file.server.spec.auth.as_ref());
-    let passed_on = logins.filter(|auth| auth.forward_token);
-    let named = passed_on.flat_map(|auth| &auth.required_audiences);
-    // Anything else would be a second scope, or none.
+    let forwarded = logins.filter(|auth| auth.forward_token);
+    let named = forwarded.flat_map(|auth| &auth.required_audiences);
+    // An audience becomes part of a scope, which has no spaces.
     let is_word =
         |name: &&String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     named.filter(is_word).cloned().collect()
 }
 
-/// How HTTP is served with it. A protected gateway has one address and no other.
+/// The options of HTTP. A protected gateway has a single path and host.
 pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     let Some(logins) = logins else { return HttpOptions::default() };
     HttpOptions {
@@ -68,7 +68,7 @@ pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthCli
     }
 }
 
-/// Looks for the identity provider, beside everything else.
+/// Discovers the identity provider in the background.
 pub(super) async fn keep_up(logins: Option<&AuthServer>) -> Infallible {
     if let Some(logins) = logins {
         logins.discover_provider().await;

@@ -69,7 +69,7 @@ fn server(path: &str) -> Option<String> {
     if name.is_empty() || name.contains('/') {
         return None;
     }
-    // What has a meaning in a query has none in a path.
+    // `+` is a space in a query, but not in a path.
     let pair = format!("x={}", name.replace('+', "%2B").replace('&', "%26"));
     let decoded = form_urlencoded::parse(pair.as_bytes()).next()?.1.into_owned();
     Some(decoded)

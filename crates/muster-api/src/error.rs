@@ -1,0 +1,21 @@
+//! The structured content of errors.
+
+use serde::{Deserialize, Serialize};
+
+/// The structured content of a failed call, for programs: they must not match on the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorDetails {
+    /// What went wrong.
+    pub error: ErrorKind,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// There is no resource of this name.
+    NotFound,
+    /// Something else; a newer gateway may know more kinds.
+    #[serde(other)]
+    Other,
+}

@@ -1,0 +1,51 @@
+//! The arguments of `muster serve` and `muster standalone`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::LoginFlags;
+
+/// Serve all configured servers and CLIs at one endpoint
+///
+/// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
+/// directory and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
+/// tools that read, and only on this machine; `muster enable cli NAME` switches on the others.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
+#[command(after_help = "\
+Examples:
+  muster serve
+  muster serve --config-path ./gateway --debug
+  muster serve --surface climax")]
+pub(crate) struct Serve {
+    /// The configuration directory [default: ~/.config/muster]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) config_path: Option<PathBuf>,
+    /// The meta-tools that clients see
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) surface: SurfaceArg,
+    /// Allow destructive tools
+    #[arg(long)]
+    pub(crate) yolo: bool,
+    /// Write debug log lines
+    #[arg(long, conflicts_with = "silent")]
+    pub(crate) debug: bool,
+    /// Write no log lines
+    #[arg(long)]
+    pub(crate) silent: bool,
+    #[command(flatten)]
+    pub(crate) logins: LoginFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum SurfaceArg {
+    /// The meta-tools of muster
+    #[default]
+    Muster,
+    /// The meta-tools of CLImax: climax_search and climax_call
+    Climax,
+}

@@ -1,0 +1,169 @@
+//! The replies of core tools for people: one rendering for each type of `muster-api`.
+//!
+//! The type follows from the name of the tool. Replies of other tools are shown by [`json_view`].
+
+mod gateway;
+mod server;
+mod service;
+pub mod stats;
+mod workflow;
+
+use muster_api::{
+    Availability,
+    config::ConfigInfo,
+    event::EventInfo,
+    execution::{ExecutionList, ExecutionReply, RunRecord, TOOL_PREFIX},
+    mcp_server::{McpServerInfo, McpServerList},
+    service::{ServiceInfo, ServiceList, ServiceStatus},
+    service_class::{ServiceClassInfo, ServiceClassList},
+    stats::Stats,
+    workflow::{WorkflowInfo, WorkflowList},
+};
+use muster_core::json::Raw;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    format::{OutputFormat, OutputStyle},
+    json_view, yaml,
+};
+use crate::error::CommandError;
+
+/// A reply that people can read.
+pub trait Show: DeserializeOwned {
+    /// Its table or page.
+    fn show(&self, style: OutputStyle) -> String;
+}
+
+type Render = fn(&str, OutputStyle) -> serde_json::Result<String>;
+
+/// The type of each core tool that replies with one.
+const TYPES: &[(&str, Render)] = &[
+    ("core_config_get", render::<ConfigInfo>),
+    ("core_config_get_aggregator", render::<ConfigInfo>),
+    ("core_events", render::<Vec<EventInfo>>),
+    ("core_mcpserver_get", render::<McpServerInfo>),
+    ("core_mcpserver_list", render::<McpServerList>),
+    ("core_service_create", render::<ServiceInfo>),
+    ("core_service_get", render::<ServiceInfo>),
+    ("core_service_list", render::<ServiceList>),
+    ("core_service_status", render::<ServiceStatus>),
+    ("core_serviceclass_available", render::<Availability>),
+    ("core_serviceclass_get", render::<ServiceClassInfo>),
+    ("core_serviceclass_list", render::<ServiceClassList>),
+    ("core_stats", render::<Stats>),
+    ("core_workflow_available", render::<Availability>),
+    ("core_workflow_execution_get", render::<RunRecord>),
+    ("core_workflow_execution_list", render::<ExecutionList>),
+    ("core_workflow_get", render::<WorkflowInfo>),
+    ("core_workflow_list", render::<WorkflowList>),
+];
+
+fn render<T: Show>(text: &str, style: OutputStyle) -> serde_json::Result<String> {
+    Ok(serde_json::from_str::<T>(text)?.show(style))
+}
+
+/// Formats the text of a tool. Text that is not JSON is printed unchanged and cannot be converted to YAML.
+pub fn text(tool: &str, text: &str, style: OutputStyle) -> Result<String, CommandError> {
+    match style.format {
+        OutputFormat::Json => Ok(text.to_owned()),
+        OutputFormat::Yaml => document(tool, text),
+        OutputFormat::Table | OutputFormat::Wide => Ok(page(tool, text, style)),
+    }
+}
+
+fn document(tool: &str, text: &str) -> Result<String, CommandError> {
+    let reply: Raw = serde_json::from_str(text).map_err(|err| {
+        CommandError::new(format!("failed to parse JSON: {err}"))
+            .hint("the result is not JSON; use --output table or json to print it unchanged")
+    })?;
+    if tool == "core_workflow_get"
+        && let Ok(WorkflowInfo { yaml, .. }) = serde_json::from_str(text)
+    {
+        return Ok(yaml.trim_end().to_owned());
+    }
+    Ok(yaml::document(&reply))
+}
+
+fn page(tool: &str, text: &str, style: OutputStyle) -> String {
+    let render: Option<Render> = match TYPES.iter().find(|(name, _)| *name == tool) {
+        Some((_, render)) => Some(*render),
+        None if tool.starts_with(TOOL_PREFIX) => Some(render::<ExecutionReply>),
+        None => None,
+    };
+    // The gateway may be of another version: its replies are shown all the same.
+    if let Some(page) = render.and_then(|render| render(text, style).ok()) {
+        return page;
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) => json_view::show(&value, style),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// A time without its `T`, its fraction and its `Z`.
+fn time(text: &str) -> String {
+    let time = text.replacen('T', " ", 1);
+    time.split('.').next().unwrap_or_default().trim_end_matches('Z').to_owned()
+}
+
+/// A word with a capital letter, and with spaces: `auth_required` as `Auth Required`.
+pub fn title(word: &str) -> String {
+    let words = word.split('_').map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Adds a part of a page under a heading, unless it is empty. An empty line separates the parts.
+fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
+    if !table.is_empty() {
+        page.push(format!("{heading}:\n{}", table.text()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{OutputFormat, OutputStyle, text, time, title};
+
+    pub(super) fn shown(tool: &str, reply: &Value, format: OutputFormat) -> String {
+        text(tool, &reply.to_string(), OutputStyle { format, headings: true }).unwrap()
+    }
+
+    #[test]
+    fn layouts() {
+        let said = |format, tool: &str, reply: &str| {
+            text(tool, reply, OutputStyle { format, headings: true }).map_err(|err| err.to_string())
+        };
+        assert_eq!(said(OutputFormat::Json, "x", "{ \"a\":1 }").unwrap(), "{ \"a\":1 }");
+        assert_eq!(
+            said(OutputFormat::Yaml, "x", "{\"b\":1,\"a\":12345678901234567890}").unwrap(),
+            "a: 12345678901234567890\nb: 1"
+        );
+        let workflow = "{\"yaml\":\"x: 1\\n\"}";
+        assert_eq!(said(OutputFormat::Yaml, "core_workflow_get", workflow).unwrap(), "x: 1");
+        assert_eq!(said(OutputFormat::Yaml, "x", workflow).unwrap(), "yaml: |\n    x: 1");
+        let plain = said(OutputFormat::Yaml, "x", "done").unwrap_err();
+        assert!(plain.starts_with("failed to parse JSON: "), "{plain}");
+        assert_eq!(said(OutputFormat::Table, "x", "done").unwrap(), "done");
+    }
+
+    #[test]
+    fn a_reply_of_another_type_is_shown_all_the_same() {
+        let reply = json!({"servers": "many"});
+        let page = shown("core_mcpserver_get", &json!(["a", "b"]), OutputFormat::Table);
+        assert_eq!(page, "a\nb");
+        let page = shown("core_events", &reply, OutputFormat::Table);
+        assert_eq!(page, "PROPERTY   VALUE\nservers    many");
+    }
+
+    #[test]
+    fn words_and_times() {
+        assert_eq!(title("auth_required"), "Auth Required");
+        assert_eq!(time("2026-02-03T04:05:06.789Z"), "2026-02-03 04:05:06");
+    }
+}

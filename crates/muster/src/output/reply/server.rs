@@ -1,0 +1,145 @@
+//! MCP servers.
+
+use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
+
+use super::{Show, time, title};
+use crate::output::{
+    format::OutputStyle,
+    properties,
+    table::{self, Column},
+};
+
+const COLUMNS: &[Column<McpServerInfo>] = &[
+    Column::new("name", |server| server.name.clone()),
+    Column::new("state", |server| server.state.clone()),
+    Column::new("type", |server| server.r#type.clone()),
+    Column::new("autostart", |server| yes_or_no(server.auto_start)),
+    Column::wide("session", |server| session(server, |session| title(&session.session_status))),
+    Column::wide("tools", |server| {
+        session(server, |session| {
+            session.tools_count.map(|count| count.to_string()).unwrap_or_default()
+        })
+    }),
+    Column::wide("connected_at", |server| {
+        session(server, |session| session.connected_at.as_deref().map(time).unwrap_or_default())
+    }),
+    Column::wide("endpoint", endpoint),
+    Column::wide("description", |server| server.description.clone()),
+    Column::wide("error", |server| {
+        if server.error.is_empty() { server.status_message.clone() } else { server.error.clone() }
+    }),
+];
+
+fn yes_or_no(flag: bool) -> String {
+    if flag { "Yes" } else { "No" }.to_owned()
+}
+
+fn session(server: &McpServerInfo, of: fn(&McpServerSession) -> String) -> String {
+    server.session.as_ref().map(of).unwrap_or_default()
+}
+
+/// The URL of a remote server, the command line of a local one.
+fn endpoint(server: &McpServerInfo) -> String {
+    match server.url.as_str() {
+        "" => {
+            let words = std::iter::once(&server.command).chain(&server.args);
+            words.map(String::as_str).collect::<Vec<_>>().join(" ")
+        }
+        url => url.to_owned(),
+    }
+}
+
+impl Show for McpServerList {
+    fn show(&self, style: OutputStyle) -> String {
+        let mut page = vec![match self.mcp_servers.as_slice() {
+            [] => "No MCP servers found".to_owned(),
+            servers => table::list(COLUMNS, servers, style),
+        }];
+        page.extend(self.hint.clone());
+        let failed = self.mcp_servers.iter().filter(|server| server.consecutive_failures > 0);
+        let failed: Vec<String> = failed.map(attention).collect();
+        if !failed.is_empty() {
+            page.push(format!("Servers requiring attention:\n{}", failed.join("\n")));
+        }
+        page.join("\n\n")
+    }
+}
+
+fn attention(server: &McpServerInfo) -> String {
+    let reasons = [&server.status_message, &server.error];
+    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
+    let reasons = reasons.map(|reason| reason.lines().collect::<Vec<_>>().join("\n    "));
+    format!("  {}: {}", server.name, reasons.collect::<Vec<_>>().join(": "))
+}
+
+impl Show for McpServerInfo {
+    fn show(&self, style: OutputStyle) -> String {
+        let name = if self.r#type == "stdio" { "autoStart" } else { "autoConnect" };
+        let mut rows = properties::rows(self);
+        rows.retain(|(row, _)| row != "autoStart");
+        let first = ["name", "type", "state", "statusMessage", "error"];
+        let place = rows.iter().filter(|(row, _)| first.contains(&row.as_str())).count();
+        let order = |row: &str| first.iter().position(|name| *name == row).unwrap_or(first.len());
+        rows.sort_by_key(|(row, _)| order(row));
+        rows.insert(place, (name.to_owned(), yes_or_no(self.auto_start)));
+        properties::of_rows(["property", "value"], rows, style)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::super::tests::shown;
+    use crate::output::format::OutputFormat;
+
+    #[test]
+    fn lists() {
+        let none = json!({"mcpServers": [], "total": 0});
+        assert_eq!(
+            shown("core_mcpserver_list", &none, OutputFormat::Table),
+            "No MCP servers found"
+        );
+        let reply = json!({"hint": "see --all", "mcpServers": [
+            {"name": "a", "type": "sse", "url": "http://k/mcp", "state": "Connected", "autoStart": true,
+             "sessionStatus": "pending_auth"},
+            {"name": "b", "type": "stdio", "command": "b-mcp", "args": ["-x"], "state": "Failed",
+             "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"}]});
+        expect![[r"
+            NAME   STATE       TYPE    AUTOSTART
+            a      Connected   sse     Yes
+            b      Failed      stdio   No
+
+            see --all
+
+            Servers requiring attention:
+              b: no route: it ended:
+                no such module"]]
+        .assert_eq(&shown("core_mcpserver_list", &reply, OutputFormat::Table));
+        let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
+        let wide: Vec<&str> = wide.lines().take(3).collect();
+        expect![[r#"
+            NAME   STATE       TYPE    AUTOSTART   SESSION        ENDPOINT       ERROR
+            a      Connected   sse     Yes         Pending Auth   http://k/mcp   -
+            b      Failed      stdio   No          -              b-mcp -x       it ended: no such module"#]]
+        .assert_eq(&wide.join("\n"));
+    }
+
+    #[test]
+    fn one_server() {
+        let reply = json!({"name": "k", "type": "sse", "url": "http://k", "state": "Failed",
+            "statusMessage": "no route", "env": {"A": "1"}, "auth": {"forwardToken": true}});
+        expect![[r#"
+            PROPERTY            VALUE
+            name                k
+            type                sse
+            state               Failed
+            statusMessage       no route
+            autoConnect         No
+            url                 http://k
+            env.A               1
+            auth.forwardToken   true"#]]
+        .assert_eq(&shown("core_mcpserver_get", &reply, OutputFormat::Table));
+    }
+}
