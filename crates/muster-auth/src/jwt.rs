@@ -88,7 +88,7 @@ pub struct Claims {
     pub sub: String,
     /// The audiences.
     #[serde(default)]
-    pub aud: Audience,
+    pub aud: AudienceClaim,
     /// When it expires.
     pub exp: Option<f64>,
     /// When it becomes valid.
@@ -112,7 +112,7 @@ pub struct Claims {
 /// The `aud` claim: one audience or several.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
-pub struct Audience(pub Vec<String>);
+pub struct AudienceClaim(pub Vec<String>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -121,7 +121,7 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
-impl From<OneOrMany> for Audience {
+impl From<OneOrMany> for AudienceClaim {
     fn from(value: OneOrMany) -> Self {
         match value {
             OneOrMany::One(one) => Self(vec![one]),
