@@ -88,7 +88,7 @@ pub struct Claims {
     pub sub: String,
     /// The audiences.
     #[serde(default)]
-    pub aud: Audience,
+    pub aud: AudienceClaim,
     /// When it expires.
     pub exp: Option<f64>,
     /// When it becomes valid.
@@ -99,6 +99,9 @@ pub struct Claims {
     pub nonce: Option<String>,
     /// The user's e-mail address.
     pub email: Option<String>,
+    /// Whether the issuer has verified the address; some write it as text.
+    #[serde(default)]
+    pub email_verified: Option<serde_json::Value>,
     /// The user's name.
     pub name: Option<String>,
     /// The user's groups.
@@ -109,7 +112,7 @@ pub struct Claims {
 /// The `aud` claim: one audience or several.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
-pub struct Audience(pub Vec<String>);
+pub struct AudienceClaim(pub Vec<String>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -118,7 +121,7 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
-impl From<OneOrMany> for Audience {
+impl From<OneOrMany> for AudienceClaim {
     fn from(value: OneOrMany) -> Self {
         match value {
             OneOrMany::One(one) => Self(vec![one]),

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -60,8 +61,25 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway without bundled CLIs: which are installed differs by machine.
+    /// A gateway that everybody may change, without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_with(files, words, |command, _| {
+            command.env("MUSTER_ACCESS", "open");
+        })
+    }
+
+    /// A gateway with the default access, whose home is its folder.
+    pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_with(files, words, |command, folder| {
+            command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
+        })
+    }
+
+    fn start_with(
+        files: &[(&str, &str)],
+        words: &[&str],
+        set_up: impl FnOnce(&mut Command, &Path),
+    ) -> Self {
         let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
         let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
@@ -69,16 +87,10 @@ impl Gateway {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let mut child = Command::new(MUSTER)
-            .arg("serve")
-            .arg("--config-path")
-            .arg(folder.path())
-            .args(words)
-            .env("MUSTER_ACCESS", "open")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(MUSTER);
+        command.arg("serve").arg("--config-path").arg(folder.path()).args(words);
+        set_up(&mut command, folder.path());
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said =
             lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
