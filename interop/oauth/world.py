@@ -155,6 +155,8 @@ class Gateway:
             (folder / "mcpservers" / f"{name}.yaml").write_text(json.dumps(server))
         (folder / "config.yaml").write_text(json.dumps({"aggregator": {"port": port, **settings}}))
         argv = [muster, "serve", "--config-path", str(folder), "--debug", *words]
+        # The browser of these tests keeps no cookies, which login links would require.
+        os.environ["MUSTER_ACCESS"] = "open"
         self.process = Process(argv, folder / "log.txt")
 
     @property

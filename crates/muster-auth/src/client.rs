@@ -9,6 +9,7 @@ mod grant_access;
 mod grant_cache;
 mod id_token_access;
 mod login_flow;
+mod login_link;
 mod registration;
 mod scopes;
 mod step_up;
@@ -45,6 +46,7 @@ use crate::{
         same_issuer,
     },
     secret::Secret,
+    server::AuthServer,
     store::Vault,
 };
 
@@ -76,6 +78,10 @@ pub struct OAuthClientOptions {
     pub secrets: Option<PathBuf>,
     /// Which networks issuers may be in.
     pub policy: AddressPolicy,
+    /// The gateway's own logins, by which a login link is bound to the browser of its owner.
+    pub browser_logins: Option<AuthServer>,
+    /// Whether browsers on this machine must belong to the gateway's own user, where it requires no logins.
+    pub own_browsers_only: bool,
 }
 
 impl OAuthClientOptions {
@@ -93,6 +99,8 @@ impl OAuthClientOptions {
             document_path: "/.well-known/oauth-client.json".to_owned(),
             scopes: DEFAULT_SCOPES.to_owned(),
             policy: if local { AddressPolicy::Loopback } else { AddressPolicy::Public },
+            browser_logins: None,
+            own_browsers_only: false,
         }
     }
 

@@ -99,6 +99,9 @@ pub struct Claims {
     pub nonce: Option<String>,
     /// The user's e-mail address.
     pub email: Option<String>,
+    /// Whether the issuer has verified the address; some write it as text.
+    #[serde(default)]
+    pub email_verified: Option<serde_json::Value>,
     /// The user's name.
     pub name: Option<String>,
     /// The user's groups.

@@ -11,6 +11,8 @@ pub mod jwt;
 mod keyed_lock;
 pub mod oauth;
 pub mod page;
+pub mod principal_list;
+pub mod private_file;
 pub mod random;
 pub mod server;
 pub mod store;

@@ -16,6 +16,15 @@ pub fn message(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
     html(status, &document(title, &format!("<p>{}</p>", escape(text))))
 }
 
+/// A redirect of a browser.
+pub(crate) fn redirect(url: &str) -> Response<Bytes> {
+    let mut found = response(StatusCode::FOUND, "text/plain; charset=utf-8", "");
+    if let Ok(url) = HeaderValue::from_str(url) {
+        found.headers_mut().insert(header::LOCATION, url);
+    }
+    found
+}
+
 /// A whole HTML document around the markup of its body.
 pub(crate) fn document(title: &str, body: &str) -> String {
     let title = escape(title);

@@ -46,7 +46,7 @@ use crate::{
     clock::Clock,
     jwks::JwksCache,
     keyed_lock::KeyedLock,
-    store::{KeyValueStore, MemoryStore, ValkeyStore, Vault},
+    store::{KeyValueStore, MemoryStore, StoreError, ValkeyStore, Vault},
 };
 
 /// How many unknown tokens are looked up at the provider at once.
@@ -152,6 +152,29 @@ impl AuthServer {
     /// The storage, which logins at servers use as well.
     pub fn vault(&self) -> Vault {
         self.0.vault.clone()
+    }
+
+    /// The gateway's URL, without a slash at the end.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.0.config.base_url
+    }
+
+    /// The id of the principal who last logged in with a browser.
+    pub(crate) async fn browser_principal(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<String>, StoreError> {
+        self.0.browser_principal(headers).await
+    }
+
+    /// Logs the user of a browser in, and returns to a page of the gateway.
+    pub(crate) async fn browser_login(
+        &self,
+        headers: &HeaderMap,
+        return_to: String,
+    ) -> Response<Bytes> {
+        let reply = self.0.browser_login(headers, return_to).await;
+        reply.unwrap_or_else(|error| responses::error(&error))
     }
 
     /// The host by which clients reach the gateway.

@@ -20,6 +20,8 @@ mod flows;
 mod idp;
 #[path = "suite/login_faults.rs"]
 mod login_faults;
+#[path = "suite/login_links.rs"]
+mod login_links;
 #[path = "suite/our_faults.rs"]
 mod our_faults;
 #[path = "suite/pins.rs"]

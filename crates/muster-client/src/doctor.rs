@@ -1,5 +1,6 @@
 //! Checks the setup between an agent and its tools, hop by hop, and suggests fixes.
 
+mod access;
 mod checks;
 mod servers;
 
@@ -113,6 +114,7 @@ pub struct DoctorOptions<'a> {
 pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let files = ConfigStore::new(options.root).load(&Files::default());
     let mut findings = checks::config(options.root, &files);
+    findings.extend(access::check(options.root, &files.settings));
     findings.extend(checks::programs(&files, options.environment));
     match options.target {
         Ok(target) => findings.extend(checks::gateway(&target).await),

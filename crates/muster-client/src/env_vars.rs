@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 15] = [
+pub const ALL: [(&str, &str); 16] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -13,6 +13,10 @@ pub const ALL: [(&str, &str); 15] = [
     (
         "XDG_DATA_HOME",
         "The directory for data files, such as the one of `climax skill --path`; default `~/.local/share`",
+    ),
+    (
+        "XDG_STATE_HOME",
+        "The directory for state files, such as the one by which commands prove to a gateway that they are its operator; default `~/.local/state`",
     ),
     (
         "MUSTER_ACCESS",

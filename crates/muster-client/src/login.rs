@@ -124,6 +124,7 @@ async fn open(
     target: &Target,
     auth: &Credentials,
 ) -> Result<Remote, RemoteError> {
+    let target = &target.as_operator();
     match usage {
         ConnectionUse::Calls => Remote::connect(target, auth).await,
         ConnectionUse::Listen => Remote::listen(target, auth).await,

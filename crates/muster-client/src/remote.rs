@@ -9,6 +9,7 @@ pub mod tool_response;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use muster_auth::access::operator_file::OPERATOR_HEADER;
 use muster_core::{
     connect::{ConnectionEvent, ConnectionObserver, Endpoint},
     json::{Raw, RawObject, raw},
@@ -85,13 +86,16 @@ impl Remote {
         notifications: ChangeNotifications,
     ) -> Result<Self, RemoteError> {
         let connector = Arc::new(connector());
-        let headers = match auth {
+        let mut headers = match auth {
             Credentials::None => Vec::new(),
             Credentials::Bearer(token) => {
                 vec![("authorization".to_owned(), format!("Bearer {token}"))]
             }
         };
-        let url = target.url.clone();
+        if let Some(operator) = &target.operator {
+            headers.push((OPERATOR_HEADER.to_owned(), operator.token.reveal().to_owned()));
+        }
+        let url = target.connect_url();
         let endpoint = match target.transport {
             target::GatewayTransport::StreamableHttp => Endpoint::Http { url, headers },
             target::GatewayTransport::Sse => Endpoint::Sse { url, headers },

@@ -1,4 +1,4 @@
-//! The user's directories for configuration and data.
+//! The user's directories for configuration, data and state.
 
 use std::path::PathBuf;
 
@@ -19,6 +19,15 @@ pub fn home() -> Result<PathBuf, NoHome> {
 /// The directory of muster's own configuration: `~/.config/muster`.
 pub fn config() -> Result<PathBuf, NoHome> {
     Ok(home()?.join(".config/muster"))
+}
+
+/// The directory of muster's own state: `muster` below `XDG_STATE_HOME`, else below `~/.local/state`.
+pub fn state() -> Result<PathBuf, NoHome> {
+    let state = match env_vars::get("XDG_STATE_HOME") {
+        Some(state) => PathBuf::from(state),
+        None => home()?.join(".local/state"),
+    };
+    Ok(state.join("muster"))
 }
 
 /// The directory of muster's own data: `muster` below `XDG_DATA_HOME`, else below `~/.local/share`.

@@ -83,6 +83,28 @@ section! {
     Access {
         /// Whether callers are checked; `open` admits every caller without a login as an operator
         mode: AccessMode, "mode", "Mode";
+        /// The users who may change the gateway after a login
+        operators: Operators, "operators", "Operators";
+        /// Email addresses of users who may log in; if this and the next two are empty, everybody may
+        allowed_users: Vec<String>, "allowedUsers", "AllowedUsers";
+        /// Groups whose members may log in
+        allowed_groups: Vec<String>, "allowedGroups", "AllowedGroups";
+        /// Domains of email addresses whose users may log in
+        allowed_domains: Vec<String>, "allowedDomains", "AllowedDomains";
+        /// Host names by which clients reach the gateway without a login, besides its addresses; `*` for any
+        allowed_hosts: Vec<String>, "allowedHosts", "AllowedHosts";
+        /// Whether anyone who reaches an address of another machine's network may call tools, without a login or token
+        insecure_bind: bool, "insecureBind", "InsecureBind";
+    }
+}
+
+section! {
+    /// Users who may change the gateway.
+    Operators {
+        /// Email addresses, or issuers and subjects joined by a vertical bar
+        users: Vec<String>, "users", "Users";
+        /// Groups at the identity provider
+        groups: Vec<String>, "groups", "Groups";
     }
 }
 

@@ -116,10 +116,27 @@ pub struct Admission {
     pub toolset: Option<Arc<str>>,
 }
 
+/// A request named another toolset than the one its token is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolsetMismatch {
+    /// The toolset of the token.
+    pub bound: Arc<str>,
+}
+
 impl Admission {
     /// The admission of a principal as an ordinary user.
     pub fn of(principal: Arc<Principal>) -> Self {
         Self { principal: Some(principal), ..Self::default() }
+    }
+
+    /// The same, limited to the toolset that the request names. A token that is bound to a toolset cannot choose another.
+    pub fn limited_to(self, requested: Option<&str>) -> Result<Self, ToolsetMismatch> {
+        match (&self.toolset, requested) {
+            (_, None) => Ok(self),
+            (None, Some(requested)) => Ok(Self { toolset: Some(requested.into()), ..self }),
+            (Some(bound), Some(requested)) if **bound == *requested => Ok(self),
+            (Some(bound), Some(_)) => Err(ToolsetMismatch { bound: Arc::clone(bound) }),
+        }
     }
 
     /// The caller; `session` identifies one without a principal.
@@ -154,4 +171,28 @@ pub trait WebPages: fmt::Debug + Send + Sync {
         request: Request<Bytes>,
         peer: &'a Peer,
     ) -> BoxFuture<'a, Response<Bytes>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Admission;
+
+    #[test]
+    fn a_bound_toolset_cannot_be_exchanged() {
+        for (bound, requested, expected) in [
+            (None, None, Ok(None)),
+            (None, Some("a"), Ok(Some("a"))),
+            (Some("a"), None, Ok(Some("a"))),
+            (Some("a"), Some("a"), Ok(Some("a"))),
+            (Some("a"), Some("b"), Err("a")),
+        ] {
+            let admission = Admission { toolset: bound.map(Into::into), ..Admission::default() };
+            let limited = admission.limited_to(requested);
+            let found = match &limited {
+                Ok(admission) => Ok(admission.toolset.as_deref()),
+                Err(mismatch) => Err(&*mismatch.bound),
+            };
+            assert_eq!(found, expected, "{bound:?} {requested:?}");
+        }
+    }
 }

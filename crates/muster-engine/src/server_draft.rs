@@ -1,10 +1,7 @@
 //! An MCP server as described by the arguments of a core tool.
 
-use muster_config::{
-    mcpserver::{Approval, InvalidMcpServer, McpServer, McpServerSpec, server_type},
-    settings::REDACTED,
-};
-use muster_core::{call::Role, name::check_resource_name};
+use muster_config::mcpserver::{Approval, InvalidMcpServer, McpServer, McpServerSpec, server_type};
+use muster_core::{call::Role, name::check_resource_name, secret_text::REDACTED};
 use serde_json::{Map, Value, json};
 
 use crate::redact;
@@ -91,10 +88,11 @@ impl ServerDraft {
         let mut dropped = Vec::new();
         let mut keep = |field: &str, name: &str, value: &str| {
             let is_secret = value.contains(SECRET_REFERENCE)
-                || redact::setting(name, value) == REDACTED
+                || redact::setting(name, value) != value
                 || redact::address(value) != value;
-            let given = self.given.get(field).and_then(|given| given.get(name));
-            if is_secret && given.is_none_or(|given| given == REDACTED) {
+            let given =
+                self.given.get(field).and_then(|given| given.get(name)).and_then(Value::as_str);
+            if is_secret && given.is_none_or(|given| given.contains(REDACTED)) {
                 dropped.push(format!("{field} `{name}`"));
             }
             !is_secret
@@ -133,9 +131,13 @@ fn restore_redacted(value: &mut Value, before: Option<&Value>) {
     let Value::Object(pairs) = value else { return };
     let known = |name: &str| before.and_then(|before| before.get(name));
     // One whose value was dropped is not there to keep.
-    pairs.retain(|name, value| value != REDACTED || known(name).is_some());
+    let redacted = |value: &Value| value.as_str().is_some_and(|text| text.contains(REDACTED));
+    pairs.retain(|name, value| !redacted(value) || known(name).is_some());
     for (name, value) in pairs {
-        if let Some(known) = known(name).filter(|_| value == REDACTED) {
+        let (Some(sent), Some(known)) = (value.as_str(), known(name)) else { continue };
+        let shown = known.as_str().map(|known| redact::setting(name, known));
+        if sent.contains(REDACTED) && (sent == REDACTED || shown.is_some_and(|shown| shown == sent))
+        {
             *value = known.clone();
         }
     }

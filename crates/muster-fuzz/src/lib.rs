@@ -46,9 +46,13 @@ pub fn run(target: &FuzzTarget, runs: u64, seed: u64, time_limit: Duration) -> F
     let mut seeds = target.seeds.iter();
     while report.executions < runs {
         let input = seeds.next().map_or_else(|| mutator.next_input(), |seed| (*seed).to_owned());
-        let started = Instant::now();
-        let done = panic::catch_unwind(AssertUnwindSafe(|| (target.execute)(&input)));
-        let took = started.elapsed();
+        let (done, mut took) = timed(target, &input);
+        // On a busy machine anything may take long once.
+        for _ in 0..2 {
+            if took > time_limit {
+                took = took.min(timed(target, &input).1);
+            }
+        }
         report.executions += 1;
         report.slowest = report.slowest.max(took);
         let reason = match done {
@@ -68,6 +72,16 @@ pub fn run(target: &FuzzTarget, runs: u64, seed: u64, time_limit: Duration) -> F
         }
     }
     report
+}
+
+/// Executes a target; what it returned, unless it panicked, and how long it took.
+fn timed(
+    target: &FuzzTarget,
+    input: &str,
+) -> (std::thread::Result<Result<bool, String>>, Duration) {
+    let started = Instant::now();
+    let done = panic::catch_unwind(AssertUnwindSafe(|| (target.execute)(input)));
+    (done, started.elapsed())
 }
 
 #[cfg(test)]

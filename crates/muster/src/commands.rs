@@ -28,6 +28,7 @@ mod standalone;
 mod start;
 mod stop;
 mod test;
+mod token;
 mod tokens;
 mod tool_args;
 mod top;
@@ -78,6 +79,7 @@ commands! {
     Check(Box<check::Check>) => check::run;
     Search(Box<search::Search>) => search::run;
     Tokens(Box<tokens::Tokens>) => tokens::run;
+    Token(token::Token) => token::run;
     Models(models::Models) => models::run;
     Call(Box<call::Call>) => call::run;
     Events(Box<events::Events>) => events::run;

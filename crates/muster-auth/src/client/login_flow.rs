@@ -12,12 +12,14 @@ use tokio::time::timeout;
 
 use super::{OAuthClient, grant::Grant, scopes};
 use crate::{
+    access::TOKEN_ISSUER,
     oauth::{
         AuthorizationRequest, CallbackError, CallbackParams, ClientIdentity, Discovered,
         TokenEndpoint, TokenRequestError,
     },
     random::digest_of,
     secret::Secret,
+    store::StoreError,
     text::printable,
 };
 
@@ -45,6 +47,18 @@ struct LoginFlow {
     verifier: Secret,
     resource: String,
     scope: String,
+    /// The issuer's page, if the browser must be the owner's.
+    #[serde(default)]
+    bound_url: Option<String>,
+}
+
+/// A login whose browser must be its owner's.
+#[derive(Debug)]
+pub(super) struct BoundFlow {
+    /// The id of the owner.
+    pub(super) owner: String,
+    /// The issuer's page.
+    pub(super) url: String,
 }
 
 /// The request in this process that waits for a login.
@@ -71,6 +85,12 @@ impl OAuthClient {
         site: &ProtectedServer,
         arrived: Arc<dyn LoginObserver>,
     ) -> Result<String, LoginError> {
+        let is_bound = self.options.browser_logins.is_some() && person.principal.is_some();
+        let is_token = |principal: &Arc<Principal>| *principal.issuer == *TOKEN_ISSUER;
+        if is_bound && person.principal.as_ref().is_some_and(is_token) {
+            let reason = "a static token cannot log in to servers: log in to the gateway as a user";
+            return Err(LoginError::Refused(reason.to_owned()));
+        }
         let discovered = self.discover(site).await?;
         self.remember_issuer(site, &discovered);
         let scope = self.requested_scope(person, site, &discovered).await;
@@ -97,11 +117,13 @@ impl OAuthClient {
             verifier: pending.verifier,
             resource,
             scope,
+            bound_url: is_bound.then(|| pending.url.clone()),
         };
         let stored = self.vault.put(&flow_key(&pending.state), &flow, FLOW_TTL).await;
         stored.map_err(|error| LoginError::Unavailable(error.to_string()))?;
+        let link = if is_bound { self.link(&pending.state) } else { None };
         self.add_waiter(pending.state, LoginWaiter { person: person.clone(), arrived });
-        Ok(pending.url)
+        Ok(link.unwrap_or(pending.url))
     }
 
     /// The scopes of a login: what the server asks for, what it required beyond that, and offline access
@@ -124,6 +146,12 @@ impl OAuthClient {
             true => scopes::union(&scope, OFFLINE),
             false => scope,
         }
+    }
+
+    /// The login of a state, if its browser must be its owner's.
+    pub(super) async fn bound_flow(&self, state: &str) -> Result<Option<BoundFlow>, StoreError> {
+        let flow: Option<LoginFlow> = self.vault.get(&flow_key(state)).await?;
+        Ok(flow.and_then(|flow| Some(BoundFlow { owner: flow.owner.1, url: flow.bound_url? })))
     }
 
     /// Completes a login with the parameters of its callback.

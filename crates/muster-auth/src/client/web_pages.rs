@@ -11,8 +11,8 @@ use muster_core::{
 
 use serde::Serialize;
 
-use super::{OAuthClient, login_flow::LoginResult};
-use crate::{oauth::CallbackParams, page};
+use super::{OAuthClient, login_flow::LoginResult, login_link::START_PATH};
+use crate::{access::is_own_user, oauth::CallbackParams, page};
 
 /// The web pages of an [`OAuthClient`].
 #[derive(Debug)]
@@ -37,23 +37,35 @@ impl credentials::WebPages for OAuthClientPages {
     fn serves(&self, path: &str) -> bool {
         let options = &self.0.options;
         path == options.callback_path
+            || (path == START_PATH && options.browser_logins.is_some())
             || (path == options.document_path && options.serves_document())
     }
 
     fn respond<'a>(
         &'a self,
         request: Request<Bytes>,
-        _: &'a Peer,
+        peer: &'a Peer,
     ) -> BoxFuture<'a, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::GET {
                 return not_allowed();
             }
-            if request.uri().path() != self.0.options.callback_path {
-                return self.document();
+            let query = request.uri().query().unwrap_or_default();
+            match request.uri().path() {
+                START_PATH => return self.start(request.headers(), query).await,
+                path if path != self.0.options.callback_path => return self.document(),
+                _ => (),
             }
-            let params = CallbackParams::parse(request.uri().query().unwrap_or_default());
-            result_page(&self.0.finish(params.unwrap_or_default()).await)
+            if self.0.options.own_browsers_only && peer.ip().is_loopback() && !is_own_user(peer) {
+                let text = "This browser belongs to another user of the machine than the gateway.";
+                return page::message(StatusCode::FORBIDDEN, "Not your gateway", text);
+            }
+            let params = CallbackParams::parse(query).unwrap_or_default();
+            let refusal = self.refuse_callback(request.headers(), params.state.as_deref()).await;
+            match refusal {
+                Some(refusal) => refusal,
+                None => result_page(&self.0.finish(params).await),
+            }
         })
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     jwks::{JwksCache, JwksError},
     jwt::{Claims, ExpectedClaims, Jwt},
     random,
+    text::printable,
 };
 
 /// The TTL of the gateway's own tokens in the cache, if other gateways can revoke them.
@@ -35,6 +36,10 @@ const LOCAL_TTL: Duration = Duration::from_secs(60);
 const PROVIDER_TTL: Duration = Duration::ZERO;
 /// The TTL of invalid tokens.
 const INVALID_TTL: Duration = Duration::from_secs(10);
+
+/// The reason for users who are not on the lists of allowed ones.
+pub(super) const NOT_ALLOWED: &str = "this user may not use the gateway: its operator has to add them to \
+    `access.allowedUsers`, `access.allowedGroups` or `access.allowedDomains`";
 
 /// Another issuer whose signed tokens are accepted.
 #[derive(Debug)]
@@ -60,7 +65,15 @@ impl Inner {
             None => Box::pin(self.validate(token, digest)).await,
         };
         match validation {
-            Ok(Validation::Valid(principal)) => Ok(principal),
+            Ok(Validation::Valid(principal)) => {
+                let Principal { id, email, groups, .. } = &*principal;
+                if self.config.allows(id, email.as_deref(), groups) {
+                    return Ok(principal);
+                }
+                tracing::info!("refused {}: not an allowed user", printable(id));
+                let error = OAuthError::new(StatusCode::FORBIDDEN, "access_denied", NOT_ALLOWED);
+                Err(responses::error(&error))
+            }
             Ok(Validation::Invalid) => Err(self.challenge("Token validation failed")),
             Err(error) => Err(responses::error(&error)),
         }

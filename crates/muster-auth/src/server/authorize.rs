@@ -4,6 +4,7 @@
 //! flow. The user consents to an untrusted client before the provider logs them in: the provider knows
 //! only the gateway, and would not ask.
 
+mod browser;
 mod callback;
 mod consent;
 

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::trusted_proxies::TrustedProxies;
 use crate::{
+    principal_list::PrincipalList,
     secret::Secret,
     store::{InvalidEncryptionKey, Seal, StoreError, ValkeyOptions},
 };
@@ -167,6 +168,15 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// The reverse proxies that may set the client's address.
     pub proxies: TrustedProxies,
+    /// The users who may log in; everybody whom the provider knows if it is empty.
+    pub allowed: PrincipalList,
+}
+
+impl ServerConfig {
+    /// Whether a user may use the gateway.
+    pub(super) fn allows(&self, id: &str, email: Option<&str>, groups: &[String]) -> bool {
+        self.allowed.is_empty() || self.allowed.has(id, email, groups)
+    }
 }
 
 /// A checked configuration with everything it refers to.
@@ -210,6 +220,7 @@ pub fn load(settings: &OAuthServer, mut trust: TrustStore) -> Result<AuthConfig,
             let origins = settings.allowed_origins.split([',', ' ']).map(str::trim);
             origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
         },
+        allowed: PrincipalList::default(),
     };
     if !settings.dex.ca_file.is_empty() {
         let bad = |reason: String| ConfigError::Certificates {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_auth::{
     clock::Clock,
+    principal_list::PrincipalList,
     random,
     server::{
         AuthServer, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig, TrustedProxies,
@@ -246,6 +247,7 @@ fn config(issuer: &str) -> ServerConfig {
         session_duration: Duration::from_secs(24 * 3600),
         origins: Vec::new(),
         proxies: TrustedProxies::default(),
+        allowed: PrincipalList::default(),
     }
 }
 

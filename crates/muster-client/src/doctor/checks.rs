@@ -111,7 +111,7 @@ pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding>
 
 /// Checks whether the gateway runs, or could be started.
 pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
-    let error = match Remote::connect(target, &login(target).await).await {
+    let error = match Remote::connect(&target.as_operator(), &login(target).await).await {
         Ok(remote) => {
             let about = remote.about();
             let message = format!("{} {} responds", about.name, about.version);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use muster_auth::access::operator_file::OperatorCredentials;
 use muster_config::settings::{self, Settings};
 
 use thiserror::Error;
@@ -21,6 +22,8 @@ pub struct Target {
     pub transport: GatewayTransport,
     /// Where the URL comes from.
     pub origin: Origin,
+    /// What makes the user its operator, see [`Target::as_operator`].
+    pub operator: Option<OperatorCredentials>,
 }
 
 /// The origin of a URL.
@@ -85,7 +88,7 @@ impl Target {
         } else {
             GatewayTransport::StreamableHttp
         };
-        Self { url: url.to_owned(), transport, origin: Origin::Named }
+        Self { url: url.to_owned(), transport, origin: Origin::Named, operator: None }
     }
 
     /// Resolves the gateway. The first of these wins: the endpoint, the named context,
@@ -131,21 +134,44 @@ impl Target {
             (GatewayTransport::Sse, Origin::Configured) => {
                 let base = self.url.strip_suffix("/sse")?;
                 let url = format!("{base}/mcp");
-                Some(Self { url, transport: GatewayTransport::StreamableHttp, origin: self.origin })
+                Some(Self { url, transport: GatewayTransport::StreamableHttp, ..self.clone() })
             }
         }
     }
 
+    /// The same gateway, used as its operator if it is one of this user's on this machine. For commands of the user, never
+    /// for what agents ask for.
+    #[must_use]
+    pub fn as_operator(&self) -> Self {
+        let find = || {
+            let (host, port) = self.host_and_port()?;
+            OperatorCredentials::find(&user_dirs::state().ok()?, host, port?)
+        };
+        Self { operator: find(), ..self.clone() }
+    }
+
+    /// The URL to connect to: operators use the address that their token is for, whatever a name resolves to.
+    pub(crate) fn connect_url(&self) -> String {
+        let Some(operator) = &self.operator else { return self.url.clone() };
+        let path = self.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        format!("http://{}/{}", operator.address, path.map_or("", |(_, path)| path))
+    }
+
     /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = self.host_and_port().map_or("", |(host, _)| host);
+        ["localhost", "127.0.0.1", "::1"].iter().any(|local| host.eq_ignore_ascii_case(local))
+    }
+
+    fn host_and_port(&self) -> Option<(&str, Option<u16>)> {
+        let (_, rest) = self.url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        let host = match authority.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => authority.split(':').next().unwrap_or_default(),
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').unwrap_or((rest, "")),
+            None => authority.split_once(':').unwrap_or((authority, "")),
         };
-        ["localhost", "127.0.0.1", "::1"].iter().any(|local| host.eq_ignore_ascii_case(local))
+        Some((host, port.trim_start_matches(':').parse().ok()))
     }
 }
 

@@ -97,6 +97,20 @@ pub(super) fn from_bytes(response: Response<Bytes>) -> Response<Body> {
     response.map(|body| Body::Whole(Some(body)))
 }
 
+/// The refusal of a guard. Plain text becomes an error message, which clients show to their users.
+pub(super) fn refusal(refusal: Response<Bytes>) -> Response<Body> {
+    let headers = refusal.headers();
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("text/plain")) {
+        return from_bytes(refusal);
+    }
+    let mut response = refuse(refusal.status(), &String::from_utf8_lossy(refusal.body()));
+    if let Some(challenge) = headers.get(header::WWW_AUTHENTICATE) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.clone());
+    }
+    response
+}
+
 pub(super) fn health(health: HealthResponse) -> Response<Body> {
     let body: Box<str> = Raw::into(health.body);
     json(health.status, String::from(body).into_bytes())

@@ -42,6 +42,10 @@ use crate::{
 const CLIENT_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
 const CLIENT_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
 
+/// The toolset that a client chooses, for clients that cannot choose a path.
+const TOOLSET: HeaderName = HeaderName::from_static("muster-toolset");
+const MAX_TOOLSET_LENGTH: usize = 100;
+
 /// Web pages accept forms of unauthenticated users.
 const MAX_PAGE_BODY: usize = 64 * 1024;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -119,12 +123,9 @@ impl Router {
         if let Route::Nothing = route {
             return responses::not_found(options.paths.first().map_or("/", String::as_str));
         }
-        let caller = match &options.guard {
-            None => Admission::default().caller(client_session(&head.headers)),
-            Some(guard) => match guard.authenticate(&head.headers, &self.peer).await {
-                Ok(admission) => admission.caller(client_session(&head.headers)),
-                Err(refusal) => return responses::from_bytes(refusal),
-            },
+        let caller = match self.admit(&head).await {
+            Ok(caller) => caller,
+            Err(refusal) => return *refusal,
         };
         match (route, &head.method) {
             (Route::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
@@ -141,9 +142,54 @@ impl Router {
         }
     }
 
+    /// The caller of a request, limited to the toolset that it names.
+    async fn admit(&self, head: &request::Parts) -> Result<Caller, Refusal> {
+        let admission = match &self.app.options.guard {
+            None => Admission::default(),
+            Some(guard) => guard
+                .authenticate(&head.headers, &self.peer)
+                .await
+                .map_err(|refusal| Box::new(responses::refusal(refusal)))?,
+        };
+        let by_path = self.toolset_of(head.uri.path().trim_end_matches('/'));
+        let by_header = head.headers.get(&TOOLSET).map(|name| name.to_str().unwrap_or_default());
+        let is_valid = |name: &str| {
+            let graphic = name.bytes().all(|byte| byte.is_ascii_graphic());
+            graphic && !name.is_empty() && name.len() <= MAX_TOOLSET_LENGTH
+        };
+        let requested = match (by_path, by_header) {
+            (Some(path), Some(header)) if path != header => {
+                let message = "the path and the Muster-Toolset header name different toolsets";
+                return Err(Box::new(responses::refuse(StatusCode::BAD_REQUEST, message)));
+            }
+            (path, header) => path.or(header),
+        };
+        if !requested.is_none_or(is_valid) {
+            let message = "the name of the toolset is not valid";
+            return Err(Box::new(responses::refuse(StatusCode::BAD_REQUEST, message)));
+        }
+        let admission = admission.limited_to(requested).map_err(|mismatch| {
+            let message = format!(
+                "this token is for the toolset `{}` and cannot choose another",
+                mismatch.bound
+            );
+            Box::new(responses::refuse(StatusCode::FORBIDDEN, &message))
+        })?;
+        Ok(admission.caller(client_session(&head.headers)))
+    }
+
+    /// The toolset in a path: one more segment below the first path of the endpoint.
+    fn toolset_of<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let endpoint = self.app.options.paths.first()?.trim_end_matches('/');
+        let name = path.strip_prefix(endpoint)?.strip_prefix('/')?;
+        (!endpoint.is_empty() && !name.contains('/')).then_some(name)
+    }
+
     fn route(&self, path: &str) -> Route {
         let path = path.trim_end_matches('/');
-        if self.app.options.paths.iter().any(|known| known.trim_end_matches('/') == path) {
+        if self.app.options.paths.iter().any(|known| known.trim_end_matches('/') == path)
+            || self.toolset_of(path).is_some()
+        {
             return Route::Endpoint;
         }
         match path {

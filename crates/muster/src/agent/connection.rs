@@ -88,7 +88,7 @@ async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote,
     if matches!(auth, Credentials::Bearer(_)) {
         lines.info("Using existing authentication token");
     }
-    match Remote::listen(target, &auth).await {
+    match Remote::listen(&target.as_operator(), &auth).await {
         Err(RemoteError::AuthRequired { .. }) if mode != AuthMode::None => (),
         connected => return connected,
     }

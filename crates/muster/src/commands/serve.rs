@@ -21,7 +21,7 @@ use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{Aggregator, ServeTransport};
+use muster_config::settings::{Aggregator, ServeTransport, Settings};
 use muster_core::{
     call::Caller,
     json::raw,
@@ -55,8 +55,8 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
+use self::{access::AccessRules, args::SurfaceArg, logout::Logout};
 pub(crate) use self::{args::Serve, flags::LoginFlags};
-use self::{args::SurfaceArg, logout::Logout};
 use crate::{bundled, error::CommandError, listen, log, process};
 
 /// How long requests may take to finish once the gateway is asked to stop.
@@ -91,7 +91,7 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
         (false, true) => LevelFilter::DEBUG,
         (false, false) => LevelFilter::INFO,
     };
-    log::install(level, None)
+    log::install(level, log::ArgumentValues::Hidden, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     let store = ConfigStore::new(config_path(args)?);
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
@@ -131,14 +131,14 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
-    let mode = access::mode(&settings.access)?;
+    let access = AccessRules::load(&settings.access, args.insecure_bind, store.root())?;
+    let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
-    let listener = listener(aggregator, clients).await?;
-    let vault = logins.as_ref().map(AuthServer::vault);
-    let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
+    let listener = listener(aggregator, clients, &access, logins.as_ref()).await?;
+    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = ServerInfo {
@@ -167,17 +167,16 @@ async fn serve(
     let served = match listener {
         Listener::Stdio => serve_stdio(server, access::pipe(mode)).await,
         Listener::Http(listeners) => {
+            // Before anybody learns that the gateway is up; it is removed when the gateway ends.
+            let operator = access.operator_file(&listeners);
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
-                hints::print(&url, &root, aggregator.transport);
+                let admitted = access.summary(&listeners, logins.as_ref());
+                hints::print(&url, &root, &admitted, aggregator.transport);
             }
-            let guard = access::guard(mode, logins.as_ref());
-            let options = HttpOptions {
-                concurrent_calls: aggregator.limits.concurrent_calls.into(),
-                calls_per_second: aggregator.limits.calls_per_second.into(),
-                ..http_options(&engine, guard, logins.as_ref(), client.as_ref())
-            };
+            let guard = access.guard(logins.as_ref(), operator.as_ref());
+            let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -208,6 +207,7 @@ async fn serve(
 /// The options of HTTP, with the pages of logins.
 fn http_options(
     engine: &Engine,
+    settings: &Settings,
     guard: Arc<AccessControl>,
     logins: Option<&AuthServer>,
     client: Option<&Arc<OAuthClient>>,
@@ -216,9 +216,12 @@ fn http_options(
     let mut options = HttpOptions {
         health: Arc::new(move || health(&view, waiting.as_ref())),
         grace: GRACE,
+        concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
+        calls_per_second: settings.aggregator.limits.calls_per_second.into(),
         guard: Some(Arc::<AccessControl>::clone(&guard)),
         ..logins::options(logins)
     };
+    options.hosts.extend(settings.access.allowed_hosts.iter().cloned());
     if let Some(client) = client {
         options.hosts.extend(client.host());
         options.pages.push(Arc::new(client.pages()));
@@ -272,12 +275,19 @@ enum Listener {
     Http(Vec<TcpListener>),
 }
 
-async fn listener(aggregator: &Aggregator, clients: Clients) -> Result<Listener, CommandError> {
+async fn listener(
+    aggregator: &Aggregator,
+    clients: Clients,
+    access: &AccessRules,
+    logins: Option<&AuthServer>,
+) -> Result<Listener, CommandError> {
     match aggregator.transport {
         ServeTransport::Stdio => Ok(Listener::Stdio),
         ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
+            let opened = opened
+                .and_then(|listeners| access.check_bind(&listeners, logins).map(|()| listeners));
             match (opened, clients) {
                 (Ok(listeners), _) => Ok(Listener::Http(listeners)),
                 // Each client starts its own process with the same configured port.

@@ -46,7 +46,7 @@ fn only_operators_change_a_gateway() {
     for policy in [None, Some("default: enabled\n"), Some("tools: {core/*: {}, workflow_*: {}}\n")]
     {
         files.extend(policy.map(|policy| ("policies/p.yaml", policy)));
-        let gateway = Gateway::start_with("private", &files, &[]);
+        let gateway = Gateway::start_private(&files, &[]);
         let session = gateway.session();
         let seen = listed(&gateway, &session);
         assert_eq!(seen.iter().filter(|tool| changes(tool)).collect::<Vec<_>>(), [""; 0]);
@@ -71,7 +71,7 @@ fn only_operators_change_a_gateway() {
 #[test]
 fn an_agents_server_runs_when_an_operator_approves_it() {
     let policy = "default: enabled\ntools: {core_mcpserver_create: {}}\n";
-    let mut gateway = Gateway::start_with("private", &[("policies/p.yaml", policy)], &[]);
+    let mut gateway = Gateway::start_private(&[("policies/p.yaml", policy)], &[]);
     let session = gateway.session();
     let ran = gateway.folder.file("ran");
     let server = json!({"name": "agents", "type": "stdio", "command": "touch",

@@ -161,6 +161,7 @@ const ONLY: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
+            "muster-auth",
             "muster-exec",
             "muster-mcp",
             "muster-mcp-client",

@@ -1,6 +1,7 @@
 //! The callback: the browser returns from the identity provider.
 
 use http::{HeaderMap, StatusCode};
+use muster_core::credentials::Principal;
 
 use super::{AuthorizationFlow, CodeGrant, FLOW_TTL, flow_key};
 use crate::{
@@ -9,6 +10,7 @@ use crate::{
     random,
     server::{
         Inner,
+        authenticate::NOT_ALLOWED,
         params::Params,
         provider::ProviderError,
         redirect_uri::RedirectUri,
@@ -44,20 +46,28 @@ impl Inner {
         }
         let flow: AuthorizationFlow = self.vault.take(&key).await?.ok_or_else(expired)?;
         match self.finish(&flow, params).await {
-            Ok(code) => Ok(self.redirect_to_client(&flow, &code)),
+            Ok(Some(code)) => Ok(self.redirect_to_client(&flow, &code)),
+            Ok(None) => Ok(responses::redirect(&flow.redirect_uri)),
             Err(error) => {
                 tracing::warn!("a login failed: {}", error.description);
+                if flow.is_browser_login() {
+                    return Ok(page::message(
+                        StatusCode::FORBIDDEN,
+                        "You are not logged in",
+                        &error.description,
+                    ));
+                }
                 Ok(self.redirect_error(&flow.redirect_uri, &flow.state, &error))
             }
         }
     }
 
-    /// Logs the user in with the provider's response, and returns a code for the client.
+    /// Logs the user in with the provider's response, and returns a code for the client, if there is one.
     async fn finish(
         &self,
         flow: &AuthorizationFlow,
         params: &Params,
-    ) -> Result<String, OAuthError> {
+    ) -> Result<Option<String>, OAuthError> {
         let metadata = self.provider.metadata().map_err(|err| client_error(&err))?;
         let issuer = self.provider.config.issuer.trim_end_matches('/');
         match params.get("iss").map(|iss| iss.trim_end_matches('/')) {
@@ -80,6 +90,15 @@ impl Inner {
         let tokens = redeemed.map_err(|err| client_error(&err))?;
         let identified = self.provider.identify(&tokens, &flow.nonce).await;
         let identity = identified.map_err(|err| client_error(&err))?;
+        let principal = Principal::id_of(&self.provider.config.issuer, &identity.subject);
+        if !self.config.allows(&principal, identity.email.as_deref(), &identity.groups) {
+            let code = "access_denied";
+            return Err(OAuthError { code, ..OAuthError::request(NOT_ALLOWED) });
+        }
+        self.remember_browser(flow, &principal).await?;
+        if flow.is_browser_login() {
+            return Ok(None);
+        }
         let login = self.create_login(identity, tokens).await?;
         let code = random::token()?;
         let grant = CodeGrant {
@@ -90,7 +109,7 @@ impl Inner {
             login: login.id,
         };
         self.vault.put(&code_key(&code), &grant, FLOW_TTL).await?;
-        Ok(code)
+        Ok(Some(code))
     }
 
     /// Sends the browser back to the client.

@@ -2,6 +2,7 @@
 
 use muster_net::HttpRequest;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Provider, ProviderError, ProviderTokens, body};
 use crate::{
@@ -26,15 +27,23 @@ pub(in crate::server) struct Identity {
 struct UserInfo {
     sub: String,
     email: Option<String>,
+    email_verified: Option<Value>,
     name: Option<String>,
     groups: Option<Vec<String>>,
+}
+
+/// The email address, unless the provider says that it has not verified it: anybody could have entered it.
+fn verified(email: Option<String>, is_verified: Option<&Value>) -> Option<String> {
+    let is_unverified =
+        |said: &Value| *said == Value::Bool(false) || said.as_str() == Some("false");
+    email.filter(|_| !is_verified.is_some_and(is_unverified))
 }
 
 impl From<Claims> for Identity {
     fn from(claims: Claims) -> Self {
         Self {
             subject: claims.sub,
-            email: claims.email,
+            email: verified(claims.email, claims.email_verified.as_ref()),
             name: claims.name,
             groups: claims.groups.unwrap_or_default(),
         }
@@ -125,7 +134,7 @@ impl Provider {
         }
         Ok(Identity {
             subject: found.sub,
-            email: found.email,
+            email: verified(found.email, found.email_verified.as_ref()),
             name: found.name,
             groups: found.groups.unwrap_or_default(),
         })

@@ -134,7 +134,8 @@ async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNot
     loop {
         sleep(RETRY_INTERVAL).await;
         let target = shell.target.borrow().clone();
-        let Ok(mut remote) = Remote::listen(&target, &login::stored_auth(&target).await).await
+        let Ok(mut remote) =
+            Remote::listen(&target.as_operator(), &login::stored_auth(&target).await).await
         else {
             continue;
         };

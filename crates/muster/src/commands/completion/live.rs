@@ -50,7 +50,7 @@ fn soon<T, F: Future<Output = Option<T>>>(ask: impl FnOnce(Remote) -> F) -> Opti
         tokio::time::timeout(TIMEOUT, async {
             let target = gateway().target().ok()?;
             let auth = login::stored_auth(&target).await;
-            ask(Remote::connect(&target, &auth).await.ok()?).await
+            ask(Remote::connect(&target.as_operator(), &auth).await.ok()?).await
         })
         .await
         .ok()

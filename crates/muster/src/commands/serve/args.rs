@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// Allow destructive tools
     #[arg(long)]
     pub(crate) yolo: bool,
+    /// Let anyone who reaches the address call tools, without a login or token
+    #[arg(long)]
+    pub(crate) insecure_bind: bool,
     /// Write debug log lines
     #[arg(long, conflicts_with = "silent")]
     pub(crate) debug: bool,

@@ -6,18 +6,20 @@ use muster_auth::{
     client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
     secret::Secret,
+    server::AuthServer,
     store::{MemoryStore, Vault},
 };
-use muster_config::settings::McpClient;
+use muster_config::settings::{AccessMode, McpClient};
 use muster_engine::store::ConfigStore;
-use muster_net::{AddressPolicy, HttpClient, TrustStore};
+use muster_net::{AddressPolicy, HttpClient, TrustStore, Url};
 
 use crate::error::CommandError;
 
 /// The OAuth client for logins at servers, if it is enabled.
 pub(super) fn of(
     config: &McpClient,
-    vault: Option<Vault>,
+    logins: Option<&AuthServer>,
+    mode: AccessMode,
     mut trust: TrustStore,
     store: &ConfigStore,
 ) -> Result<Option<Arc<OAuthClient>>, CommandError> {
@@ -54,6 +56,8 @@ pub(super) fn of(
         document_path: or(&config.cimd.path, &defaults.document_path),
         scopes: or(&config.cimd.scopes, &defaults.scopes),
         policy,
+        own_browsers_only: logins.is_none() && mode == AccessMode::Private,
+        browser_logins: logins.filter(|logins| binds_links(config, logins, mode)).cloned(),
         ..defaults
     };
     if options.client_secret.is_some() && options.client_issuer.is_empty() {
@@ -63,9 +67,24 @@ pub(super) fn of(
         );
     }
     let clock = Clock::system();
+    let vault = logins.map(AuthServer::vault);
     let vault =
         vault.unwrap_or_else(|| Vault::new(Arc::new(MemoryStore::new(clock.clone())), None));
     Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
+}
+
+/// Whether login links are bound to the browsers of those who ask for them. Browsers send the cookie of a login to one
+/// host only.
+fn binds_links(config: &McpClient, logins: &AuthServer, mode: AccessMode) -> bool {
+    let host = Url::parse(&config.public_url).ok().map(|url| url.host().to_owned());
+    let is_same_host = logins.host() == host;
+    if !is_same_host {
+        tracing::warn!(
+            "login links work in anybody's browser: `aggregator.oauth.mcpClient.publicUrl` and \
+             `aggregator.oauth.server.baseUrl` have different hosts"
+        );
+    }
+    is_same_host && mode == AccessMode::Private
 }
 
 /// The configured secret, or the contents of its file.

@@ -8,7 +8,7 @@ use std::{
 use muster_config::settings::ServeTransport;
 
 /// Prints the URL of the gateway, and how to connect agents to it.
-pub(super) fn print(url: &str, config: &Path, transport: ServeTransport) {
+pub(super) fn print(url: &str, config: &Path, admitted: &str, transport: ServeTransport) {
     let older = match (transport, url.strip_suffix("/mcp")) {
         (ServeTransport::Sse, Some(base)) => {
             format!("  older ones    HTTP with server-sent events: {base}/sse\n")
@@ -18,6 +18,7 @@ pub(super) fn print(url: &str, config: &Path, transport: ServeTransport) {
     let text = format!(
         "muster {version} is listening on {url}
 configuration: {config}
+admitted: {admitted}
 
 Connect an agent:
   Claude Code   claude mcp add --transport http muster {url}

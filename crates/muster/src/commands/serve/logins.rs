@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
     client::OAuthClient,
+    principal_list::PrincipalList,
     server::{self, AuthServer},
 };
 use muster_config::settings::OAuthServer;
@@ -24,6 +25,7 @@ pub(super) fn of(
     }
     let loaded = server::load(config, trust).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
+        loaded.server.allowed = allowed(files);
         loaded
     });
     let started = loaded.and_then(AuthServer::start).map_err(|err| {
@@ -33,6 +35,16 @@ pub(super) fn of(
         if hint.is_empty() { error } else { error.hint(hint) }
     })?;
     Ok(Some(started))
+}
+
+/// The users who may log in.
+fn allowed(files: &Files) -> PrincipalList {
+    let access = &files.settings.access;
+    PrincipalList {
+        users: access.allowed_users.clone(),
+        groups: access.allowed_groups.clone(),
+        domains: access.allowed_domains.clone(),
+    }
 }
 
 /// The audiences that ID tokens need, so that the servers they are forwarded to accept them.

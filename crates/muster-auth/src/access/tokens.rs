@@ -1,0 +1,288 @@
+//! Static tokens: named bearer tokens for clients that cannot log in.
+//!
+//! The file holds digests: a token is shown once, when it is created. A running gateway reads the file again when it
+//! has been replaced.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    clock::Clock,
+    lock::Lock,
+    private_file::{self, FilePrivacy},
+    random,
+    secret::Secret,
+};
+
+/// The beginning of every token, by which scanners recognize one that was published by mistake.
+pub const TOKEN_PREFIX: &str = "mst_";
+
+const MAX_NAME: usize = 64;
+
+/// A static token, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticToken {
+    /// Its name, by which policies, logs and `revoke` know it.
+    pub name: String,
+    /// The SHA-256 digest of the token.
+    pub digest: String,
+    /// When it was created, in seconds since 1970.
+    pub created: u64,
+    /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// The toolset that its callers are limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
+    /// Whether its callers may change the gateway.
+    #[serde(default)]
+    pub operator: bool,
+}
+
+impl StaticToken {
+    /// Whether it has expired.
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+/// The properties of a token to create.
+#[derive(Debug, Clone, Default)]
+pub struct TokenDraft {
+    /// Its name.
+    pub name: String,
+    /// Its lifetime in seconds; without one it does not expire.
+    pub lifetime: Option<u64>,
+    /// The toolset that its callers are limited to.
+    pub toolset: Option<String>,
+    /// Whether its callers may change the gateway.
+    pub operator: bool,
+}
+
+/// Why the tokens cannot be read or changed.
+#[derive(Debug, Error)]
+pub enum TokenFileError {
+    /// The file cannot be used.
+    #[error("cannot use {}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The name has other characters, or too many.
+    #[error("`{0}` is not a token name: use 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`")]
+    InvalidName(String),
+    /// There is a token of this name.
+    #[error("there is a token named `{0}` already")]
+    Exists(String),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct TokenRecords {
+    tokens: Vec<StaticToken>,
+}
+
+/// The file with the tokens of a gateway: `tokens.json` in its configuration directory.
+#[derive(Debug, Clone)]
+pub struct TokenFile {
+    path: PathBuf,
+    clock: Clock,
+}
+
+impl TokenFile {
+    /// The file of a configuration directory.
+    pub fn of(config: &Path, clock: Clock) -> Self {
+        Self { path: config.join("tokens.json"), clock }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All tokens, sorted by name; none if there is no file.
+    pub fn load(&self) -> Result<Vec<StaticToken>, TokenFileError> {
+        let read = private_file::read(&self.path, FilePrivacy::OwnerWrites);
+        let text = read.map_err(|source| self.failed(source))?;
+        let Some(text) = text else { return Ok(Vec::new()) };
+        let records: TokenRecords =
+            serde_json::from_str(&text).map_err(|err| self.failed(err.into()))?;
+        let mut tokens = records.tokens;
+        tokens.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(tokens)
+    }
+
+    /// Creates a token and returns it. It cannot be shown again.
+    pub fn create(&self, draft: &TokenDraft) -> Result<Secret, TokenFileError> {
+        let TokenDraft { name, lifetime, toolset, operator } = draft;
+        let is_known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_known) {
+            return Err(TokenFileError::InvalidName(name.clone()));
+        }
+        let random = random::token().map_err(|err| self.failed(io::Error::other(err)))?;
+        let token = format!("{TOKEN_PREFIX}{random}");
+        let now = self.clock.now();
+        self.update(|tokens| {
+            if tokens.iter().any(|known| known.name == *name) {
+                return Err(TokenFileError::Exists(name.clone()));
+            }
+            tokens.push(StaticToken {
+                name: name.clone(),
+                digest: random::digest_of(&token),
+                created: now,
+                expires: lifetime.map(|lifetime| now.saturating_add(lifetime)),
+                toolset: toolset.clone(),
+                operator: *operator,
+            });
+            Ok(())
+        })?;
+        Ok(Secret::new(token))
+    }
+
+    /// Deletes a token. Returns whether there was one.
+    pub fn revoke(&self, name: &str) -> Result<bool, TokenFileError> {
+        let mut is_known = false;
+        self.update(|tokens| {
+            is_known = tokens.iter().any(|known| known.name == name);
+            tokens.retain(|known| known.name != name);
+            Ok(())
+        })?;
+        Ok(is_known)
+    }
+
+    fn update(
+        &self,
+        change: impl FnOnce(&mut Vec<StaticToken>) -> Result<(), TokenFileError>,
+    ) -> Result<(), TokenFileError> {
+        let failed = |source| self.failed(source);
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(failed)?;
+        // Two commands at once must not lose a token.
+        let lock = File::open(folder).map_err(failed)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|err| failed(err.into()))?;
+        let mut tokens = self.load()?;
+        change(&mut tokens)?;
+        let text = serde_json::to_string_pretty(&TokenRecords { tokens });
+        let text = text.map_err(|err| failed(err.into()))?;
+        private_file::write(&self.path, &format!("{text}\n")).map_err(failed)
+    }
+
+    fn failed(&self, source: io::Error) -> TokenFileError {
+        TokenFileError::File { path: self.path.clone(), source }
+    }
+}
+
+/// The tokens that a gateway accepts.
+#[derive(Debug)]
+pub struct StaticTokens {
+    file: TokenFile,
+    known: Lock<KnownTokens>,
+}
+
+#[derive(Debug, Default)]
+struct KnownTokens {
+    version: Option<FileVersion>,
+    /// By digest: the time of a lookup says nothing about the token.
+    by_digest: BTreeMap<String, Arc<StaticToken>>,
+}
+
+/// Identifies the content of a file, which is only ever replaced.
+type FileVersion = (u64, u64, i64, i64);
+
+impl StaticTokens {
+    /// The tokens in a file.
+    pub fn new(file: TokenFile) -> Self {
+        Self { file, known: Lock::default() }
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.refresh();
+        self.known.lock().by_digest.is_empty()
+    }
+
+    /// The token with this secret, unless it has expired or been revoked.
+    pub fn find(&self, secret: &str) -> Option<Arc<StaticToken>> {
+        self.refresh();
+        let token = self.known.lock().by_digest.get(&random::digest_of(secret)).cloned()?;
+        (!token.is_expired(self.file.clock.now())).then_some(token)
+    }
+
+    /// Reads the file if it has been replaced. Without a readable file no token is valid.
+    fn refresh(&self) {
+        let found = fs::symlink_metadata(self.file.path()).ok();
+        let version =
+            found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
+        if self.known.lock().version == version {
+            return;
+        }
+        let tokens = self.file.load().unwrap_or_else(|err| {
+            tracing::error!("static tokens are not accepted: {err}");
+            Vec::new()
+        });
+        let by_digest =
+            tokens.into_iter().map(|token| (token.digest.clone(), Arc::new(token))).collect();
+        *self.known.lock() = KnownTokens { version, by_digest };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::{StaticTokens, TokenDraft, TokenFile, TokenFileError};
+    use crate::clock::Clock;
+
+    fn draft(name: &str) -> TokenDraft {
+        TokenDraft { name: name.to_owned(), ..TokenDraft::default() }
+    }
+
+    #[test]
+    fn a_token_is_accepted_until_it_expires_or_is_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path(), Clock::system());
+        let tokens = StaticTokens::new(file.clone());
+        assert!(tokens.is_empty());
+        let ci = TokenDraft { toolset: Some("build".to_owned()), ..draft("ci") };
+        let token = file.create(&ci).unwrap();
+        assert!(token.reveal().starts_with("mst_") && token.reveal().len() == 47);
+        let found = tokens.find(token.reveal()).unwrap();
+        assert_eq!((found.name.as_str(), found.toolset.as_deref()), ("ci", Some("build")));
+        assert!(tokens.find("mst_x").is_none());
+
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert!(!text.contains(token.reveal()), "only digests are stored");
+        let mode = fs::metadata(file.path()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert!(matches!(file.create(&ci), Err(TokenFileError::Exists(_))));
+        for name in ["", "a b", "a/b", &"x".repeat(65)] {
+            assert!(matches!(file.create(&draft(name)), Err(TokenFileError::InvalidName(_))));
+        }
+
+        let short = TokenDraft { lifetime: Some(0), ..draft("short") };
+        let expired = file.create(&short).unwrap();
+        assert!(tokens.find(expired.reveal()).is_none());
+        assert!(tokens.find(token.reveal()).is_some());
+        assert!(file.revoke("ci").unwrap());
+        assert!(!file.revoke("ci").unwrap());
+        assert!(tokens.find(token.reveal()).is_none());
+
+        let last = file.create(&draft("last")).unwrap();
+        assert!(tokens.find(last.reveal()).is_some());
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).unwrap();
+        fs::write(file.path(), fs::read(file.path()).unwrap()).unwrap();
+        assert!(tokens.find(last.reveal()).is_none(), "anybody could have added a token");
+    }
+}

@@ -1,0 +1,140 @@
+//! Files that only their owner can change: created private, replaced atomically, and refused if others could have
+//! written them.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
+    path::Path,
+};
+
+use rustix::{fs::OFlags, process::geteuid};
+
+/// The largest file that is read.
+const MAX_SIZE: u64 = 1024 * 1024;
+
+/// Who besides its owner may have access to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilePrivacy {
+    /// Nobody: it holds secrets.
+    OwnerOnly,
+    /// Others may read it.
+    OwnerWrites,
+}
+
+impl FilePrivacy {
+    /// The permission bits that a file must not have.
+    const fn forbidden(self) -> u32 {
+        match self {
+            Self::OwnerOnly => 0o077,
+            Self::OwnerWrites => 0o022,
+        }
+    }
+}
+
+/// Creates a directory that only its owner can enter, and its parents. One that exists must belong to this user.
+pub fn create_dir(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
+        created => created?,
+    }
+    // Without following a link: somebody else may have created it.
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Err(refused("it is not a directory"));
+    }
+    if found.uid() != geteuid().as_raw() {
+        return Err(refused("it belongs to another user"));
+    }
+    if found.mode() & FilePrivacy::OwnerOnly.forbidden() != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Replaces a file. It is readable by its owner only, even while it is written, and readers see the old content or the
+/// new.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    let next = path.with_extension(format!("{}.tmp", std::process::id()));
+    // A crash may have left one with other permissions.
+    drop(fs::remove_file(&next));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&next, path)
+}
+
+/// Reads a file; `None` if there is none. A link, a file of another user and one that others have access to are errors.
+pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(refused("it is not a regular file"));
+    }
+    if ![geteuid().as_raw(), 0].contains(&found.uid()) {
+        return Err(refused("it belongs to another user"));
+    }
+    if found.mode() & privacy.forbidden() != 0 {
+        let mode = found.mode() & 0o777;
+        return Err(refused(&format!("other users have access to it (mode {mode:o})")));
+    }
+    let mut text = String::new();
+    file.take(MAX_SIZE).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+fn refused(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, reason.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
+
+    use super::{FilePrivacy, create_dir, read, write};
+
+    #[test]
+    fn files_are_private_and_others_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("state/muster");
+        create_dir(&dir).unwrap();
+        let mode =
+            |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        create_dir(&dir).unwrap();
+        assert_eq!(mode(&dir), 0o700, "an open directory is closed");
+
+        let file = dir.join("x.json");
+        assert_eq!(read(&file, FilePrivacy::OwnerOnly).unwrap(), None);
+        write(&file, "one").unwrap();
+        write(&file, "two").unwrap();
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(read(&file, FilePrivacy::OwnerOnly).unwrap().unwrap(), "two");
+
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(read(&file, FilePrivacy::OwnerOnly).is_err());
+        assert!(read(&file, FilePrivacy::OwnerWrites).is_ok());
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o660)).unwrap();
+        assert!(read(&file, FilePrivacy::OwnerWrites).is_err());
+
+        let link = dir.join("link");
+        symlink(&file, &link).unwrap();
+        assert!(read(&link, FilePrivacy::OwnerWrites).is_err());
+        let linked = folder.path().join("linked");
+        symlink(&dir, &linked).unwrap();
+        assert!(create_dir(&linked).is_err());
+    }
+}

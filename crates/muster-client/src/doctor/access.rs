@@ -1,0 +1,156 @@
+//! Checks of who may use and change the gateway.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use muster_auth::{access::tokens::TokenFile, clock::Clock};
+use muster_config::settings::{AccessMode, Settings};
+
+use super::{Finding, Hop};
+
+/// Checks the settings, tokens and file permissions that decide about access.
+pub(super) fn check(root: &Path, settings: &Settings) -> Vec<Finding> {
+    let mut findings = settings_findings(root, settings);
+    findings.extend(token_findings(root));
+    findings.extend(file_findings(root));
+    findings
+}
+
+fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
+    let file = root.join("config.yaml").display().to_string();
+    let warning = |message: &str, fix: &str| Finding::warning(Hop::Config, &file, message).fix(fix);
+    let (access, server) = (&settings.access, &settings.aggregator.oauth.server);
+    let mut findings = Vec::new();
+    if access.mode == AccessMode::Open {
+        findings.push(warning(
+            "`access.mode: open` lets every process on this machine change the gateway",
+            "remove it; commands of your own user are operators without it",
+        ));
+    }
+    if access.insecure_bind {
+        findings.push(warning(
+            "`access.insecureBind` lets anyone who reaches the gateway's address call tools",
+            "require logins, or create tokens with `muster token create`, and remove it",
+        ));
+    }
+    let lists = [&access.allowed_users, &access.allowed_groups, &access.allowed_domains];
+    if server.enabled && server.provider == "google" && lists.iter().all(|list| list.is_empty()) {
+        findings.push(warning(
+            "everybody with a Google account may log in",
+            "set `access.allowedDomains` or `access.allowedUsers`",
+        ));
+    }
+    findings
+}
+
+fn token_findings(root: &Path) -> Vec<Finding> {
+    let file = TokenFile::of(root, Clock::system());
+    let subject = file.path().display().to_string();
+    match file.load() {
+        Err(err) => vec![
+            Finding::bad(Hop::Config, subject, format!("no token is accepted: {err}"))
+                .fix("make it a file that only its owner can write"),
+        ],
+        Ok(tokens) => {
+            let endless = tokens.into_iter().filter(|token| token.expires.is_none());
+            endless
+                .map(|token| {
+                    let message = format!("the token `{}` does not expire", token.name);
+                    Finding::warning(Hop::Config, &subject, message).fix(format!(
+                        "replace it: `muster token revoke {0}`, then `muster token create {0} --expires 90d`",
+                        token.name
+                    ))
+                })
+                .collect()
+        }
+    }
+}
+
+fn file_findings(root: &Path) -> Vec<Finding> {
+    let mode = |path: &PathBuf| fs::metadata(path).map(|found| found.mode() & 0o777).ok();
+    let entries = |name: &str| {
+        let read = fs::read_dir(root.join(name)).into_iter().flatten().flatten();
+        read.map(|entry| entry.path()).filter(|path| path.is_file())
+    };
+    let mut secrets: Vec<PathBuf> = entries("secrets").collect();
+    secrets.sort();
+    let readable =
+        secrets.into_iter().filter(|path| mode(path).is_some_and(|mode| mode & 0o077 != 0));
+    let mut findings: Vec<Finding> = readable
+        .map(|path| {
+            let path = path.display().to_string();
+            Finding::warning(Hop::Config, &path, "other users can read this secret")
+                .fix(format!("chmod 600 {path}"))
+        })
+        .collect();
+    let folders = ["", "mcpservers", "clis", "policies", "workflows", "secrets"];
+    let mut written: Vec<PathBuf> = folders.iter().map(|name| root.join(name)).collect();
+    written.push(root.join("config.yaml"));
+    for path in written {
+        // Whoever can write the configuration can run commands as the gateway's user.
+        if mode(&path).is_some_and(|mode| mode & 0o002 != 0) {
+            let path = path.display().to_string();
+            let fix = format!("chmod o-w {path}");
+            findings.push(
+                Finding::bad(
+                    Hop::Config,
+                    path,
+                    "every user of this machine can change the gateway",
+                )
+                .fix(fix),
+            );
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use muster_auth::{
+        access::tokens::{TokenDraft, TokenFile},
+        clock::Clock,
+    };
+    use muster_config::settings;
+
+    use super::check;
+
+    #[test]
+    fn unsafe_settings_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let messages = |text: &str| -> Vec<String> {
+            let settings = settings::parse(text).unwrap().value;
+            check(root, &settings).into_iter().map(|finding| finding.message).collect()
+        };
+        assert_eq!(messages("{}"), Vec::<String>::new());
+        let found = messages("access: {mode: open, insecureBind: true}");
+        assert_eq!(found.len(), 2, "{found:?}");
+        let google = "aggregator: {oauth: {server: {enabled: true, provider: google}}}";
+        assert_eq!(messages(google), ["everybody with a Google account may log in"]);
+        let listed = format!("{google}\naccess: {{allowedDomains: [example.com]}}");
+        assert_eq!(messages(&listed), Vec::<String>::new());
+
+        let draft = TokenDraft { name: "ci".to_owned(), ..TokenDraft::default() };
+        TokenFile::of(root, Clock::system()).create(&draft).unwrap();
+        assert_eq!(messages("{}"), ["the token `ci` does not expire"]);
+        fs::remove_file(root.join("tokens.json")).unwrap();
+
+        fs::create_dir(root.join("secrets")).unwrap();
+        fs::write(root.join("secrets/key"), "x").unwrap();
+        fs::set_permissions(root.join("secrets/key"), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(root.join("config.yaml"), "").unwrap();
+        fs::set_permissions(root.join("config.yaml"), fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(
+            messages("{}"),
+            [
+                "other users can read this secret",
+                "every user of this machine can change the gateway"
+            ]
+        );
+    }
+}
