@@ -1,6 +1,7 @@
 //! CLI configs: the files that turn a command line program into tools.
 
 pub mod fields;
+mod lint;
 
 use muster_core::{
     cli::{CliConfig, CliTool, Param, ParamType, Placement},
@@ -10,6 +11,7 @@ use muster_core::{
 };
 
 use self::fields::{ARGUMENT, CONFIG, TOOL};
+pub use self::lint::lint;
 use super::{
     LoadError, Loaded,
     reader::{Reader, load},

@@ -45,7 +45,8 @@ fn endpoint(entry: &Value) -> Result<Endpoint, &'static str> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
     match (text("command"), text("url").or_else(|| text("serverUrl"))) {
         (Some(command), None) => {
-            Ok(Endpoint::Stdio { command, args: args(entry)?, env: pairs(entry, "env")? })
+            let (args, env) = (args(entry)?, pairs(entry, "env")?);
+            Ok(Endpoint::Stdio { command, args, env, inherit: Vec::new() })
         }
         (None, Some(url)) => {
             let headers = pairs(entry, "headers")?;
@@ -98,7 +99,7 @@ mod tests {
     fn entries_of_every_client_are_read() {
         check(
             r#"{"mcpServers": {"t": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}}}}"#,
-            r#"[("t", Stdio { command: "npx", args: ["-y", "x"], env: [("A", "1")] })]"#,
+            r#"[("t", Stdio { command: "npx", args: ["-y", "x"], env: [("A", "1")], inherit: [] })]"#,
         );
         check(
             r#"{"servers": {"a": {"type": "http", "url": "http://h/mcp", "headers": {"X": "y"}}, "b": {"type": "sse", "url": "http://h/sse"}}}"#,

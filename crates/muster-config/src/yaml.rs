@@ -66,6 +66,28 @@ pub fn parse(text: &str) -> Result<Node, SyntaxError> {
     compose::document(text)
 }
 
+/// A key that a mapping holds twice. The last value counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatedKey {
+    /// The key as written.
+    pub key: String,
+    /// The line of the later one, from 1.
+    pub line: usize,
+    /// Its column in characters, from 1.
+    pub column: usize,
+    /// The line of the earlier one.
+    pub first: usize,
+}
+
+/// The keys that are repeated within a mapping of the document, in the order of the text. None if the text
+/// is not valid.
+pub fn repeated_keys(text: &str) -> Vec<RepeatedKey> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut repeated = compose::repeated_keys(text);
+    repeated.sort_by_key(|key| (key.line, key.column));
+    repeated
+}
+
 impl Node {
     /// The value without positions.
     pub fn to_value(&self) -> Value {

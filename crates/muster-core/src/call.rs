@@ -13,6 +13,9 @@ use crate::{
     name::{BackendName, ToolName},
 };
 
+/// The target of log lines that hold values of arguments. A gateway writes them only for debugging.
+pub const ARGUMENT_VALUES: &str = "argument_values";
+
 /// The caller of a tool, and the nesting depth of the call.
 #[derive(Debug, Clone)]
 pub struct Caller {

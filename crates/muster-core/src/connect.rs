@@ -22,6 +22,9 @@ pub enum Endpoint {
         args: Vec<String>,
         /// Variables added to its environment.
         env: Vec<(String, String)>,
+        /// The names of variables that it inherits from the gateway, besides those that describe the
+        /// user and the machine; `*` for all.
+        inherit: Vec<String>,
     },
     /// Streamable HTTP.
     Http {

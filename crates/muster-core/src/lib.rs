@@ -28,6 +28,7 @@ pub mod repair;
 pub mod request;
 pub mod schema;
 pub mod secret;
+pub mod secret_text;
 pub mod server_auth;
 pub mod spooled;
 pub mod suggest;

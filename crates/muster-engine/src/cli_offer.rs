@@ -45,6 +45,12 @@ pub(crate) fn offered(
     offered
 }
 
+/// The names in the settings that no bundled CLI has.
+pub(crate) fn unknown_names<'a>(settings: &'a Clis, bundled: &[BundledCli]) -> Vec<&'a str> {
+    let names = settings.enabled.iter().chain(&settings.disabled).map(String::as_str);
+    names.filter(|name| !bundled.iter().any(|cli| *cli.name == **name)).collect()
+}
+
 /// The part of a bundled CLI that is offered, if any.
 fn part(cli: &BundledCli, settings: &Clis, taken: &BTreeSet<String>) -> Option<Arc<CliConfig>> {
     let level = settings.offered(&cli.name);

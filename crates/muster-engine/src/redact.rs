@@ -1,30 +1,18 @@
 //! Redaction of secrets in settings and error messages.
 
-use muster_config::settings::REDACTED;
+use std::borrow::Cow;
 
-/// Words in a setting's name that mark its value as a secret.
-const SECRET_NAMES: [&str; 11] = [
-    "token",
-    "key",
-    "secret",
-    "password",
-    "passwd",
-    "auth",
-    "credential",
-    "cookie",
-    "session",
-    "private",
-    "pat",
-];
-/// Prefixes of common tokens.
-const SECRET_STARTS: [&str; 10] =
-    ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
-/// The longest run of characters that counts as a word.
-const LONGEST_WORD: usize = 40;
+use muster_core::secret_text::{
+    REDACTED, is_random, is_secret_name, is_secret_value, without_embedded,
+};
 
-/// A setting's value, redacted if its name or the value itself looks like a secret.
-pub fn setting<'a>(name: &str, value: &'a str) -> &'a str {
-    if !value.is_empty() && (is_secret_name(name) || is_secret(value)) { REDACTED } else { value }
+/// A setting's value: redacted if its name or the value itself is that of a secret, else without the
+/// secrets inside it.
+pub fn setting<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+    if !value.is_empty() && (is_secret_name(name) || is_secret_value(value)) {
+        return Cow::Borrowed(REDACTED);
+    }
+    without_embedded(value).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// The arguments of a command line, redacted where they are secrets or follow a flag that takes one.
@@ -41,61 +29,19 @@ pub fn arguments(words: &[String]) -> Vec<String> {
 
 /// One argument, redacted if it is a secret or follows a `=` after a secret's name.
 fn argument(word: &str) -> String {
+    if let Some(shown) = without_embedded(word) {
+        return shown;
+    }
     match word.split_once('=') {
         Some((name, value)) => format!("{name}={}", setting(name, value)),
-        None if is_secret(word) => REDACTED.to_owned(),
+        None if is_secret_value(word) => REDACTED.to_owned(),
         None => word.to_owned(),
     }
 }
 
 /// A URL without its password and without secrets in its query.
 pub fn address(url: &str) -> String {
-    let (base, query) = match url.split_once('?') {
-        Some((base, query)) => (base, Some(query)),
-        None => (url, None),
-    };
-    let base = match base.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            let user = if host.len() == authority.len() { "" } else { "[REDACTED]@" };
-            format!("{scheme}://{user}{host}{path}")
-        }
-        None => base.to_owned(),
-    };
-    match query {
-        Some(query) => {
-            let pairs: Vec<String> = query.split('&').map(argument).collect();
-            format!("{base}?{}", pairs.join("&"))
-        }
-        None => base,
-    }
-}
-
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let parts: Vec<&str> = name.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
-    let is = |secret: &&str| match *secret {
-        // Short words count only if they stand alone: not in `path` or `author`.
-        "pat" | "auth" | "key" => parts.contains(secret) || name.ends_with("apikey"),
-        secret => name.contains(secret),
-    };
-    SECRET_NAMES.iter().any(is) || name == "authorization"
-}
-
-fn is_secret(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
-    let scheme = ["bearer ", "basic ", "token "].iter().any(|scheme| lower.starts_with(scheme));
-    let start = SECRET_STARTS.iter().any(|start| value.starts_with(start) && value.len() >= 16);
-    scheme || start || is_random(value)
-}
-
-/// Whether a text is a long run of letters and digits without a path or words.
-fn is_random(text: &str) -> bool {
-    let usual = |letter: char| letter.is_ascii_alphanumeric() || "+=_-".contains(letter);
-    text.len() > LONGEST_WORD
-        && text.chars().all(usual)
-        && text.contains(|letter: char| letter.is_ascii_digit())
+    without_embedded(url).unwrap_or_else(|| url.to_owned())
 }
 
 /// An error message without directories and secrets.
@@ -129,7 +75,7 @@ fn error_word(word: &str) -> (String, bool) {
         return (format!("{kept}{REDACTED}"), false);
     }
     let inner = word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric());
-    if is_random(inner) || is_secret(inner) {
+    if is_random(inner) || is_secret_value(inner) {
         return (REDACTED.to_owned(), false);
     }
     (without_directory(word), false)
@@ -165,6 +111,12 @@ mod tests {
         assert_eq!(setting("AUTHOR", "ada"), "ada");
         assert_eq!(setting("MONKEY", "george"), "george");
         assert_eq!(setting("TOKEN", ""), "");
+        assert_eq!(setting("MY_PASS", "x"), hidden);
+        assert_eq!(
+            setting("DATABASE_URL", "postgres://ada:pw@db/app"),
+            "postgres://[REDACTED]@db/app"
+        );
+        assert_eq!(setting("BLOB", "https://h/b?se=1&sig=abc"), "https://h/b?se=1&sig=[REDACTED]");
     }
 
     #[test]

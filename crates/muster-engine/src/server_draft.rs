@@ -1,11 +1,10 @@
 //! An MCP server as described by the arguments of a core tool.
 
-use muster_config::{
-    mcpserver::{InvalidMcpServer, McpServer, McpServerSpec, server_type},
-    settings::REDACTED,
-};
-use muster_core::name::check_resource_name;
+use muster_config::mcpserver::{InvalidMcpServer, McpServer, McpServerSpec, server_type};
+use muster_core::{name::check_resource_name, secret_text::REDACTED};
 use serde_json::{Map, Value};
+
+use crate::redact;
 
 /// The arguments that create or update a server. They fit the fields of its format.
 #[derive(Debug, Clone)]
@@ -69,7 +68,10 @@ impl ServerDraft {
 fn restore_redacted(value: &mut Value, before: &Value) {
     let (Value::Object(pairs), Value::Object(before)) = (value, before) else { return };
     for (name, value) in pairs {
-        if let Some(known) = before.get(name).filter(|_| value == REDACTED) {
+        let (Some(sent), Some(known)) = (value.as_str(), before.get(name)) else { continue };
+        let shown = known.as_str().map(|known| redact::setting(name, known));
+        if sent.contains(REDACTED) && (sent == REDACTED || shown.is_some_and(|shown| shown == sent))
+        {
             *value = known.clone();
         }
     }

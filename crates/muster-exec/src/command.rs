@@ -8,12 +8,25 @@ pub struct Command {
     /// The argument vector, the program first. A program without a slash is looked up in the `PATH` of
     /// the merged environment; one with a slash is relative to `working_dir`.
     pub argv: Vec<String>,
-    /// Variables added to the gateway's own environment; they win over inherited ones.
+    /// The variables that it gets from the gateway's own environment.
+    pub inherit: Inherit,
+    /// Variables added to its environment; they win over inherited ones.
     pub env: Vec<(String, String)>,
     /// The working directory, relative to the gateway's own, which is the default.
     pub working_dir: Option<PathBuf>,
     /// Its standard input.
     pub stdin: Stdin,
+}
+
+/// The variables that a child inherits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that describe the user and the machine (see [`is_basic`](crate::environment::is_basic)), and
+    /// these.
+    Basic(Vec<String>),
 }
 
 /// The standard input of a child.

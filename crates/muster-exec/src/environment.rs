@@ -4,6 +4,32 @@ use std::collections::BTreeMap;
 
 use muster_core::python;
 
+/// Variables that describe the user and the machine, and hold no secrets.
+const BASIC: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+];
+/// Prefixes of more such variables.
+const BASIC_PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+/// Whether a variable describes the user or the machine, so that every program may have it.
+pub fn is_basic(name: &str) -> bool {
+    BASIC.contains(&name) || BASIC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// A snapshot of the environment variables and home directories.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {

@@ -7,7 +7,7 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 use crate::{
-    command::{Command, Stdin},
+    command::{Command, Inherit, Stdin},
     launcher::StartStep,
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Spawn {
     pub(crate) report: StartReport,
     pub(crate) working_dir: Option<OsString>,
     pub(crate) argv: Vec<OsString>,
+    /// The names of inherited variables besides the basic ones; `None` to inherit all.
+    pub(crate) inherit: Option<Vec<OsString>>,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
@@ -85,6 +87,16 @@ pub(crate) fn spawn_frame(id: u64, command: &Command, report: StartReport) -> Op
     frame.count(command.argv.len());
     for word in &command.argv {
         frame.text(word.as_bytes());
+    }
+    match &command.inherit {
+        Inherit::All => frame.0.push(0),
+        Inherit::Basic(names) => {
+            frame.0.push(1);
+            frame.count(names.len());
+            for name in names {
+                frame.text(name.as_bytes());
+            }
+        }
     }
     frame.count(command.env.len());
     for (key, value) in &command.env {
@@ -173,10 +185,14 @@ impl FrameReader<'_> {
             [_] => Some(self.text()?),
         };
         let argv = (0..self.count()?).map(|_| self.text()).collect::<Option<_>>()?;
+        let inherit = match self.take()? {
+            [0] => None,
+            [_] => Some((0..self.count()?).map(|_| self.text()).collect::<Option<_>>()?),
+        };
         let env = (0..self.count()?)
             .map(|_| Some((self.text()?, self.text()?)))
             .collect::<Option<_>>()?;
-        Some(Spawn { id, piped_stdin: piped != 0, report, working_dir, argv, env })
+        Some(Spawn { id, piped_stdin: piped != 0, report, working_dir, argv, inherit, env })
     }
 
     fn count(&mut self) -> Option<u32> {
@@ -245,6 +261,10 @@ mod tests {
             report: StartReport::Deferred,
             working_dir: command.working_dir.clone().map(Into::into),
             argv: command.argv.iter().map(Into::into).collect(),
+            inherit: match &command.inherit {
+                Inherit::All => None,
+                Inherit::Basic(names) => Some(names.iter().map(Into::into).collect()),
+            },
             env: command.env.iter().map(|(key, value)| (key.into(), value.into())).collect(),
         })
     }
@@ -257,9 +277,12 @@ mod tests {
             env in vec((".{0,9}", ".{0,9}"), 0..5),
             working_dir in of(".{0,9}"),
             piped: bool,
+            inherited in of(vec(".{0,9}", 0..3)),
         ) {
             let stdin = if piped { Stdin::Piped } else { Stdin::Null };
-            let command = Command { argv, env, working_dir: working_dir.map(Into::into), stdin };
+            let inherit = inherited.map_or(Inherit::All, Inherit::Basic);
+            let working_dir = working_dir.map(Into::into);
+            let command = Command { argv, inherit, env, working_dir, stdin };
             let frame = spawn_frame(id, &command, StartReport::Deferred).unwrap();
             for cut in 0..frame.len() {
                 prop_assert_eq!(next_request(&frame[..cut]), Ok(None));

@@ -44,7 +44,7 @@ use muster_core::{
     request::ServerInfo,
 };
 use muster_exec::{
-    command::{Command, Stdin},
+    command::{Command, Inherit, Stdin},
     launcher::Launcher,
 };
 use muster_mcp::{version::Era, wire::code};
@@ -142,10 +142,11 @@ impl McpConnector {
             Ok::<_, TransportError>(Pool::new(dialer.clone(), url, headers, authorization))
         };
         match endpoint {
-            Endpoint::Stdio { command, args, env } => {
+            Endpoint::Stdio { command, args, env, inherit } => {
                 let command = Command {
                     argv: std::iter::once(command).chain(args).cloned().collect(),
                     env: env.clone(),
+                    inherit: Inherit::Basic(inherit.clone()),
                     stdin: Stdin::Piped,
                     ..Command::default()
                 };

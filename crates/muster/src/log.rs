@@ -7,20 +7,35 @@ use std::{
     path::Path,
 };
 
+use muster_core::call::ARGUMENT_VALUES;
 use tracing::{
-    Event, Level, Subscriber,
+    Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
-use tracing_subscriber::{Layer, layer::Context, prelude::*};
+use tracing_subscriber::{Layer, filter::FilterFn, layer::Context, prelude::*};
+
+/// Whether log lines may hold the values of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentValues {
+    /// As in CLImax, whose user chose the level.
+    Shown,
+    /// Only for debugging.
+    Hidden,
+}
 
 /// Sends log lines to standard error, and to `file` if there is one, from `level` up.
-pub fn install(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
+pub fn install(level: LevelFilter, values: ArgumentValues, file: Option<&Path>) -> io::Result<()> {
     let file = match file {
         Some(path) => Some(OpenOptions::new().create(true).append(true).open(path)?),
         None => None,
     };
-    let subscriber = tracing_subscriber::registry().with(Lines { file }.with_filter(level));
+    let shows_values = values == ArgumentValues::Shown || level >= LevelFilter::DEBUG;
+    let shown = move |metadata: &Metadata<'_>| {
+        *metadata.level() <= level && (shows_values || metadata.target() != ARGUMENT_VALUES)
+    };
+    let filter = FilterFn::new(shown).with_max_level_hint(level);
+    let subscriber = tracing_subscriber::registry().with(Lines { file }.with_filter(filter));
     // A second installation in one process is a test's; the first stays.
     drop(tracing::subscriber::set_global_default(subscriber));
     Ok(())

@@ -32,6 +32,8 @@ mod commands;
 mod contexts;
 #[path = "suite/desk.rs"]
 mod desk;
+#[path = "suite/disclosure.rs"]
+mod disclosure;
 #[path = "suite/docs.rs"]
 mod docs;
 #[path = "suite/docs_links.rs"]

@@ -268,13 +268,17 @@ impl SecretExtractor<'_> {
         for arg in args {
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
-                Some((option, value)) if secret_detection::is_secret_name(option) => {
+                Some((option, value)) if secret_detection::secret_part(option, value).is_some() => {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }
                 // The value of the option before it; an option itself is never a secret.
                 _ if before.starts_with('-') && !arg.starts_with('-') => {
                     self.pair((before.clone(), arg)).1
+                }
+                // A connection string with a password.
+                None if secret_detection::secret_part("", &arg).is_some() => {
+                    self.pair(("arg".to_owned(), arg)).1
                 }
                 _ => arg,
             };
@@ -334,7 +338,8 @@ mod tests {
     fn found(name: &str, env: &[(&str, &str)], args: &[&str]) -> ImportItem {
         let env = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let endpoint = Endpoint::Stdio { command: "npx".to_owned(), args, env };
+        let endpoint =
+            Endpoint::Stdio { command: "npx".to_owned(), args, env, inherit: Vec::new() };
         ImportItem::Server { name: name.to_owned(), endpoint: Ok(endpoint) }
     }
 

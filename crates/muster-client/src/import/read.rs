@@ -163,7 +163,8 @@ fn endpoint(entry: &Value) -> Result<Endpoint, String> {
         // Some configurations put the whole command line into `command`.
         let (command, mut first) = split_command(&command, words.is_empty());
         first.append(&mut words);
-        return Ok(Endpoint::Stdio { command, args: first, env: pairs(entry, "env")? });
+        let env = pairs(entry, "env")?;
+        return Ok(Endpoint::Stdio { command, args: first, env, inherit: Vec::new() });
     }
     let mut headers = pairs(entry, "headers")?;
     headers.extend(pairs(entry, "http_headers")?);
@@ -262,7 +263,9 @@ mod tests {
     fn reads_the_format_of_every_client() {
         check(
             r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"N": 1}}}}"#,
-            &[r#"a: Ok(Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")] })"#],
+            &[
+                r#"a: Ok(Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")], inherit: [] })"#,
+            ],
         );
         check(
             r#"{"servers": {"b": {"type": "http", "url": "https://h/mcp", "headers": {"X": "y"}}}, "inputs": []}"#,
@@ -287,7 +290,7 @@ mod tests {
                     [mcp_servers.g]\nurl = \"https://h/mcp\"\nbearer_token_env_var = \"T\"\n";
         let document: toml_edit::DocumentMut = text.parse().unwrap();
         let expect = [
-            r#"f: Ok(Stdio { command: "a", args: ["b"], env: [("K", "v")] })"#,
+            r#"f: Ok(Stdio { command: "a", args: ["b"], env: [("K", "v")], inherit: [] })"#,
             r#"g: Ok(Http { url: "https://h/mcp", headers: [("Authorization", "Bearer ${T}")] })"#,
         ];
         assert_eq!(seen(entries(&json(document.as_item()))), expect);

@@ -1,37 +1,7 @@
 //! Detects which values of a configuration are secrets.
 
-/// Substrings of the names of variables, headers and options that hold a secret.
-const NAMES: [&str; 11] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "apikey",
-    "api_key",
-    "api-key",
-    "credential",
-    "private_key",
-    "access_key",
-];
-
-/// Prefixes of tokens from well-known issuers.
-const PREFIXES: [&str; 14] = [
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "sk-",
-    "xoxb-",
-    "xoxp-",
-    "xapp-",
-    "AKIA",
-    "AIza",
-    "hf_",
-    "npm_",
-    "pypi-",
-];
+pub(super) use muster_core::secret_text::is_secret_name;
+use muster_core::secret_text::{is_auth_scheme, is_secret_value, without_embedded};
 
 /// The secret part of a value, if there is one: the whole value, or what follows the scheme of an
 /// `Authorization` header.
@@ -43,24 +13,13 @@ pub(super) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     if is_public {
         return None;
     }
-    let bare = value.split_once(' ').filter(|(scheme, _)| {
-        ["bearer", "basic", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
-    });
+    let bare = value.split_once(' ').filter(|(scheme, _)| is_auth_scheme(scheme));
     let bare = bare.map_or(value, |(_, rest)| rest.trim_start());
-    (is_secret_name(name) || PREFIXES.iter().any(|begin| bare.starts_with(begin))).then_some(bare)
-}
-
-/// Whether a value of this name is a secret.
-pub(super) fn is_secret_name(name: &str) -> bool {
-    let name = name.trim_start_matches('-').to_lowercase();
-    // The path of a secret file is not a secret.
-    let is_path = ["file", "path", "dir", "url"].iter().any(|end| name.ends_with(end));
-    let is_key = name == "key" || name.ends_with("_key") || name.ends_with("-key");
-    !is_path
-        && (name == "authorization"
-            || name.ends_with("_pat")
-            || is_key
-            || NAMES.iter().any(|part| name.contains(part)))
+    if is_secret_name(name) || is_secret_value(value) {
+        return Some(bare);
+    }
+    // A password inside a URL or a connection string: all of it is stored.
+    without_embedded(value).map(|_| value)
 }
 
 #[cfg(test)]
@@ -74,7 +33,11 @@ mod tests {
             ("OPENAI_API_KEY", "x", Some("x")),
             ("Authorization", "Bearer xyz", Some("xyz")),
             ("X-Api-Key", "k", Some("k")),
-            ("ANYTHING", "ghp_123", Some("ghp_123")),
+            ("ANYTHING", "ghp_0123456789abcdef", Some("ghp_0123456789abcdef")),
+            ("MY_PASS", "pw", Some("pw")),
+            ("DATABASE_URL", "postgres://a:pw@h/d", Some("postgres://a:pw@h/d")),
+            ("BLOB", "https://h/b?sig=x", Some("https://h/b?sig=x")),
+            ("DATABASE_URL", "postgres://h/d", None),
             ("--api-key", "k", Some("k")),
             ("TOKEN", "${TOKEN}", None),
             ("TOKEN", "$TOKEN", None),

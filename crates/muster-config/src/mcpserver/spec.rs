@@ -59,6 +59,12 @@ pub static SPEC: FieldTable = FieldTable::new(
             "Variables added to the environment of the program (`stdio`)",
         ),
         Field::nullable(
+            "inheritEnv",
+            FieldType::List(&FieldType::String),
+            NONE,
+            "Names of variables that the program inherits from the gateway (`stdio`), besides `PATH`, `HOME`, `LANG` and others without secrets; `\"*\"` for all",
+        ),
+        Field::nullable(
             "headers",
             FieldType::Map(&FieldType::Scalar),
             NONE,
@@ -109,6 +115,9 @@ pub struct McpServerSpec {
     /// Variables added to its environment.
     #[serde(skip_serializing_if = "is_default")]
     pub env: IndexMap<String, String>,
+    /// The names of variables that it inherits from the gateway.
+    #[serde(skip_serializing_if = "is_default")]
+    pub inherit_env: Vec<String>,
     /// The address of a remote server.
     #[serde(skip_serializing_if = "is_default")]
     pub url: String,
@@ -164,10 +173,11 @@ impl McpServerSpec {
     /// The spec of a server at `endpoint`, with defaults for everything else.
     pub fn at(endpoint: Endpoint) -> Self {
         match endpoint {
-            Endpoint::Stdio { command, args, env } => Self {
+            Endpoint::Stdio { command, args, env, inherit } => Self {
                 command,
                 args,
                 env: env.into_iter().collect(),
+                inherit_env: inherit,
                 ..Self::of(ServerType::Stdio)
             },
             Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
@@ -191,6 +201,7 @@ impl McpServerSpec {
                 command: self.command.clone(),
                 args: self.args.clone(),
                 env: pairs(&self.env),
+                inherit: self.inherit_env.clone(),
             },
             ServerType::StreamableHttp => {
                 let (url, headers) = (self.url.clone(), pairs(&self.headers));

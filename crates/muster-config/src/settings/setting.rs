@@ -10,8 +10,7 @@ use serde_json::Value as Json;
 use super::TrustedIssuer;
 use crate::{reader::Reader, yaml::Node};
 
-/// Replaces secrets in replies.
-pub const REDACTED: &str = "[REDACTED]";
+pub use muster_core::secret_text::REDACTED;
 
 /// The value of a key.
 pub(super) trait Setting: Sized + Clone + PartialEq {

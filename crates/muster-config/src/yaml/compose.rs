@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 use super::{
-    Node, NodeValue, SyntaxError,
+    Node, NodeValue, RepeatedKey, SyntaxError,
     layout::{Layout, Place, Stop},
     pairs, scalar, shield,
 };
@@ -27,12 +27,21 @@ const MAX_READ: usize = 8 << 20;
 
 /// Composes the only document of `text`.
 pub(super) fn document(text: &str) -> Result<Node, SyntaxError> {
+    composed(text).map(|(node, _)| node)
+}
+
+/// The keys that are repeated within a mapping.
+pub(super) fn repeated_keys(text: &str) -> Vec<RepeatedKey> {
+    composed(text).map(|(_, repeated)| repeated).unwrap_or_default()
+}
+
+fn composed(text: &str) -> Result<(Node, Vec<RepeatedKey>), SyntaxError> {
     let mut layout = Layout::new(text);
     let mut read = 0;
     loop {
         read += layout.text.len();
         match attempt(&layout) {
-            Ok(node) => return Ok(node),
+            Ok(composed) => return Ok(composed),
             Err(Failure::Meaning(error)) => return Err(error),
             Err(Failure::Syntax(message, stop)) => {
                 if read > MAX_READ || !layout.mend(&stop) {
@@ -63,7 +72,7 @@ enum Failure {
     Meaning(SyntaxError),
 }
 
-fn attempt(layout: &Layout) -> Result<Node, Failure> {
+fn attempt(layout: &Layout) -> Result<(Node, Vec<RepeatedKey>), Failure> {
     let shielded = shield::shield(&layout.text);
     let ended = layout.text.ends_with('\n');
     let mut composer = Composer {
@@ -75,9 +84,12 @@ fn attempt(layout: &Layout) -> Result<Node, Failure> {
         told: (1, 0),
         anchors: BTreeMap::new(),
         copied: 0,
+        repeated: Vec::new(),
         max_copied: (layout.text.len() * COPIED_PER_BYTE).clamp(MIN_COPIED, MAX_COPIED),
     };
-    composer.document().map_err(|wrong| match wrong {
+    let composed = composer.document();
+    let repeated = std::mem::take(&mut composer.repeated);
+    composed.map(|node| (node, repeated)).map_err(|wrong| match wrong {
         Wrong::Meaning(error) => Failure::Meaning(error),
         Wrong::Syntax(error) => {
             let (failed, open, told) = (place(error.marker()), composer.open, composer.told);
@@ -111,6 +123,7 @@ struct Composer<'t> {
     /// Anchors by the parser's ID; `None` while the value is being composed.
     anchors: BTreeMap<usize, Option<Anchored>>,
     copied: usize,
+    repeated: Vec<RepeatedKey>,
     max_copied: usize,
 }
 
@@ -247,6 +260,7 @@ impl<'t> Composer<'t> {
             }
         }
         self.open.pop();
+        self.repeated.extend(pairs::repeated(&own));
         merged.append(&mut own);
         Ok(NodeValue::Map(pairs::unique(merged)?))
     }

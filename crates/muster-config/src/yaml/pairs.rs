@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, map::Entry};
 use muster_core::value::Value;
 
-use super::{Node, NodeValue, SyntaxError};
+use super::{Node, NodeValue, RepeatedKey, SyntaxError};
 
 /// The pairs that `<<` merges; of several mappings, earlier ones take precedence.
 pub(super) fn mergeable(node: Node) -> Result<Vec<(Node, Node)>, SyntaxError> {
@@ -29,6 +29,27 @@ pub(super) fn mergeable(node: Node) -> Result<Vec<(Node, Node)>, SyntaxError> {
             Ok(merged)
         }
     }
+}
+
+/// The keys that occur more than once.
+pub(super) fn repeated(pairs: &[(Node, Node)]) -> Vec<RepeatedKey> {
+    let mut first = IndexMap::with_capacity(pairs.len());
+    let mut repeated = Vec::new();
+    for (key, _) in pairs {
+        let Some(identity) = identity(key) else { continue };
+        match first.entry(identity) {
+            Entry::Vacant(place) => {
+                place.insert(key.line);
+            }
+            Entry::Occupied(place) => repeated.push(RepeatedKey {
+                key: key.written().unwrap_or_default().to_owned(),
+                line: key.line,
+                column: key.column,
+                first: *place.get(),
+            }),
+        }
+    }
+    repeated
 }
 
 /// Merges equal keys: the position of the first, the value of the last.

@@ -145,8 +145,9 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
 
 /// Settings with secrets redacted.
 pub(super) fn redacted(settings: &IndexMap<String, String>) -> IndexMap<String, String> {
-    let redacted =
-        |(name, value): (&String, &String)| (name.clone(), redact::setting(name, value).to_owned());
+    let redacted = |(name, value): (&String, &String)| {
+        (name.clone(), redact::setting(name, value).into_owned())
+    };
     settings.iter().map(redacted).collect()
 }
 

@@ -128,6 +128,11 @@ impl Reconciler {
     }
 
     fn take_clis(&mut self) {
+        for name in cli_offer::unknown_names(&self.files.settings.clis, &self.deps.bundled) {
+            tracing::warn!(
+                "config.yaml: clis: there is no bundled CLI `{name}`; `climax list` shows their names"
+            );
+        }
         let wanted =
             cli_offer::offered(&self.files, &self.deps.bundled, |config| self.is_installed(config));
         for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {

@@ -2,7 +2,12 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use muster_core::{call::Outcome, json::raw, python, value::Value};
+use muster_core::{
+    call::{ARGUMENT_VALUES, Outcome},
+    json::raw,
+    python,
+    value::Value,
+};
 use serde::Serialize;
 
 use crate::{
@@ -184,8 +189,8 @@ pub(super) fn log_start(words: &[String]) {
         }
         _ => word.clone(),
     };
-    tracing::info!("▶ {}", words.iter().map(short).collect::<Vec<_>>().join(" "));
-    tracing::debug!("▶ full command: {}", words.join(" "));
+    tracing::info!(target: ARGUMENT_VALUES, "▶ {}", words.iter().map(short).collect::<Vec<_>>().join(" "));
+    tracing::debug!(target: ARGUMENT_VALUES, "▶ full command: {}", words.join(" "));
 }
 
 fn log_exit(invocation: Invocation<'_>, code: i32, finished: &CompletedRun) {

@@ -22,7 +22,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{launcher::StartStep, protocol::Spawn, tree::Marker};
+use crate::{environment::is_basic, launcher::StartStep, protocol::Spawn, tree::Marker};
 
 /// The search path if the environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -106,6 +106,14 @@ fn search_path(request: &Spawn) -> OsString {
     own.map(|(_, value)| value.clone()).or_else(inherited).unwrap_or(DEFAULT_PATH.into())
 }
 
+/// The basic variables of this process, and those of these names; `*` stands for all.
+fn inherited(names: &[OsString]) -> Vec<(OsString, OsString)> {
+    let wanted = |name: &OsString| {
+        name.to_str().is_some_and(is_basic) || names.iter().any(|one| one == name || one == "*")
+    };
+    env::vars_os().filter(|(name, _)| wanted(name)).collect()
+}
+
 fn resolved(request: &Spawn, program: &Path) -> PathBuf {
     match &request.working_dir {
         Some(directory) => Path::new(directory).join(program),
@@ -125,6 +133,9 @@ fn attempt(
     }
     if let Some(directory) = &request.working_dir {
         command.current_dir(directory);
+    }
+    if let Some(names) = &request.inherit {
+        command.env_clear().envs(inherited(names));
     }
     command
         .envs(request.env.iter().map(|(key, value)| (key, value)))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_exec::{
-    command::Command,
+    command::{Command, Inherit},
     run::{Ending, RunLimits, run},
 };
 
@@ -50,6 +50,26 @@ async fn the_environment_is_inherited_with_the_commands_own_on_top() {
     expected.insert("MUSTER_A=$HOME ü");
     assert_eq!(seen, expected);
     launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_clean_environment_holds_only_what_is_named() {
+    // Cargo sets these for tests.
+    let (secret, named) = ("CARGO_PKG_NAME", "CARGO_PKG_VERSION");
+    let seen = async |inherit: Inherit| {
+        let launcher = launcher();
+        let env = vec![("MUSTER_A".to_owned(), "a".to_owned())];
+        let command = Command { env, inherit, ..Command::new(["env"]) };
+        let finished = run(&launcher, command, None, RunLimits::default()).await;
+        launcher.shut_down().await;
+        let lines = text(&finished.stdout).lines().map(|line| line.split('=').next().unwrap_or(""));
+        lines.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let basic = seen(Inherit::Basic(vec![named.to_owned()])).await;
+    assert!(basic.contains("PATH") && basic.contains("MUSTER_A") && basic.contains(named));
+    assert!(!basic.contains(secret), "{basic:?}");
+    let all = seen(Inherit::Basic(vec!["*".to_owned()])).await;
+    assert!(all.contains(secret), "{all:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Errors in CLImax's words. The texts are a contract; further help is structured content beside the text.
 
 use muster_core::{
-    call::{CallError, Outcome},
+    call::{ARGUMENT_VALUES, CallError, Outcome},
     json::raw,
 };
 use serde::Serialize;
@@ -22,7 +22,8 @@ struct Help<'a> {
 /// The outcome of a call that did not run.
 pub(super) fn outcome(error: &CallError) -> Outcome {
     if let CallError::PolicyViolation { tool, violations } = error {
-        tracing::warn!("Policy rejected {tool}: {}", violations.join("; "));
+        let violations = violations.join("; ");
+        tracing::warn!(target: ARGUMENT_VALUES, "Policy rejected {tool}: {violations}");
     }
     let text = text(error);
     let help = Help { error: text.clone(), ..help(error) };

@@ -38,7 +38,7 @@ fn transient(error: ConnectError, expect: &str) {
 
 fn stdio(command: &str, args: &[&str]) -> Endpoint {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    Endpoint::Stdio { command: command.to_owned(), args, env: Vec::new() }
+    Endpoint::Stdio { command: command.to_owned(), args, env: Vec::new(), inherit: Vec::new() }
 }
 
 #[tokio::test]

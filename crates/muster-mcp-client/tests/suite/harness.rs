@@ -310,7 +310,7 @@ pub fn fixture() -> PathBuf {
 /// The misbehaving server of the test program.
 pub fn misbehaving(more: &[&str]) -> Endpoint {
     let args = std::iter::once(&"odd").chain(more).map(|arg| (*arg).to_owned()).collect();
-    Endpoint::Stdio { command: HELPER.to_owned(), args, env: Vec::new() }
+    Endpoint::Stdio { command: HELPER.to_owned(), args, env: Vec::new(), inherit: Vec::new() }
 }
 
 pub fn http(url: &str) -> Endpoint {

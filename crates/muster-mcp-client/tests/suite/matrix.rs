@@ -42,6 +42,7 @@ async fn world(wire: Wire, era: Era) -> TestConnection {
                 command: "python3".to_owned(),
                 args,
                 env: vec![],
+                inherit: vec![],
             })
             .await
         }

@@ -1,6 +1,7 @@
 //! From what was typed to loaded configs.
 
 use std::{
+    borrow::Cow,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -39,18 +40,26 @@ fn unreadable(path: &Path, source: &io::Error) -> String {
 
 /// Loads a config by the word that was typed: a path, or the name of a bundled one.
 pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
+    let text = text(word)?;
+    muster_config::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
+        true => FileError::Servers,
+        false => err.into(),
+    })
+}
+
+/// The text of a config by the word that was typed.
+fn text(word: &str) -> Result<Cow<'static, str>, FileError> {
     let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
     let bundled = if is_path { None } else { bundled::config(word) };
     match bundled {
-        Some(text) => Ok(muster_config::cli::parse(text)?),
-        None => {
-            let text = read(Path::new(word))?;
-            muster_config::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
-                true => FileError::Servers,
-                false => err.into(),
-            })
-        }
+        Some(text) => Ok(Cow::Borrowed(text)),
+        None => Ok(Cow::Owned(read(Path::new(word))?)),
     }
+}
+
+/// The mistakes in a config that do not keep it from loading.
+pub(super) fn mistakes(word: &str) -> Result<Vec<Problem>, FileError> {
+    Ok(muster_config::cli::lint(&text(word)?))
 }
 
 /// Loads a policy file.

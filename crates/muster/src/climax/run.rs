@@ -38,7 +38,12 @@ use crate::{error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
-    log::install(args.log_level.into(), log_file.as_deref().map(AsRef::as_ref)).map_err(|err| {
+    log::install(
+        args.log_level.into(),
+        log::ArgumentValues::Shown,
+        log_file.as_deref().map(AsRef::as_ref),
+    )
+    .map_err(|err| {
         let file = log_file.as_deref().unwrap_or_default();
         CommandError::new(format!("cannot write to `{file}`, the CLIMAX_LOG_FILE: {err}"))
     })?;

@@ -89,6 +89,9 @@ fn check_config(word: &str, environment: &Environment) -> Verdict {
     let mut verdict = Verdict::good(word.to_owned(), Some(config.name), tools, &loaded.warnings);
     let without_effect = config.tools.into_iter().filter(|tool| tool.effect.is_none());
     verdict.without_effect = without_effect.map(|tool| tool.name).collect();
+    let mistakes = load::mistakes(word).unwrap_or_default();
+    verdict.valid = mistakes.is_empty();
+    verdict.problems.extend(mistakes.iter().map(Found::from));
     match environment.command_words(&config.command).first() {
         None => {
             verdict.valid = false;

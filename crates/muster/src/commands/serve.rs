@@ -91,7 +91,7 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
         (false, true) => LevelFilter::DEBUG,
         (false, false) => LevelFilter::INFO,
     };
-    log::install(level, None)
+    log::install(level, log::ArgumentValues::Hidden, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     let store = ConfigStore::new(config_path(args)?);
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {

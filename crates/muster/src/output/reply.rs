@@ -30,7 +30,7 @@ use super::{
 use crate::error::CommandError;
 
 /// A reply that people can read.
-pub trait Show: DeserializeOwned {
+pub trait ReplyView: DeserializeOwned {
     /// Its table or page.
     fn show(&self, style: OutputStyle) -> String;
 }
@@ -59,7 +59,7 @@ const TYPES: &[(&str, Render)] = &[
     ("core_workflow_list", render::<WorkflowList>),
 ];
 
-fn render<T: Show>(text: &str, style: OutputStyle) -> serde_json::Result<String> {
+fn render<T: ReplyView>(text: &str, style: OutputStyle) -> serde_json::Result<String> {
     Ok(serde_json::from_str::<T>(text)?.show(style))
 }
 

@@ -6,6 +6,7 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::mpsc,
 };
 
 use serde_json::{Value, json};
@@ -63,6 +64,14 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// A gateway that everybody may change, without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_logging(files, words).0
+    }
+
+    /// A gateway that everybody may change, and what it logs after it listens.
+    pub(crate) fn start_logging(
+        files: &[(&str, &str)],
+        words: &[&str],
+    ) -> (Self, mpsc::Receiver<String>) {
         Self::start_with(files, words, |command, _| {
             command.env("MUSTER_ACCESS", "open");
         })
@@ -70,16 +79,17 @@ impl Gateway {
 
     /// A gateway with the default access, whose home is its folder.
     pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
-        Self::start_with(files, words, |command, folder| {
+        let started = Self::start_with(files, words, |command, folder| {
             command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
-        })
+        });
+        started.0
     }
 
     fn start_with(
         files: &[(&str, &str)],
         words: &[&str],
         set_up: impl FnOnce(&mut Command, &Path),
-    ) -> Self {
+    ) -> (Self, mpsc::Receiver<String>) {
         let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
         let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
@@ -96,9 +106,12 @@ impl Gateway {
             lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
         let said = said.unwrap().unwrap();
         let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
-        // What it logs later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, folder }
+        // What it logs later must not fill the pipe, whether anybody reads it or not.
+        let (log, logged) = mpsc::channel();
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| drop(log.send(line)));
+        });
+        (Self { child, port, folder }, logged)
     }
 
     fn send(&self, head: &str, body: &str) -> TcpStream {

@@ -21,7 +21,7 @@ use crate::{
     output::{
         Printer,
         format::{OutputFormat, OutputStyle},
-        reply::Show as _,
+        reply::ReplyView as _,
         yaml,
     },
     process,

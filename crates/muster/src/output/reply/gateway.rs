@@ -2,7 +2,7 @@
 
 use muster_api::{config::ConfigInfo, event::EventInfo};
 
-use super::Show;
+use super::ReplyView;
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -19,7 +19,7 @@ const COLUMNS: &[Column<EventInfo>] = &[
     Column::new("message", |event| event.message.clone()),
 ];
 
-impl Show for Vec<EventInfo> {
+impl ReplyView for Vec<EventInfo> {
     /// The oldest event first; replies have the newest first.
     fn show(&self, style: OutputStyle) -> String {
         if self.is_empty() {
@@ -30,7 +30,7 @@ impl Show for Vec<EventInfo> {
     }
 }
 
-impl Show for ConfigInfo {
+impl ReplyView for ConfigInfo {
     fn show(&self, style: OutputStyle) -> String {
         properties::table(self, &[], style)
     }

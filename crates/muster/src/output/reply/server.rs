@@ -2,7 +2,7 @@
 
 use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
 
-use super::{Show, time, title};
+use super::{ReplyView, time, title};
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -49,7 +49,7 @@ fn endpoint(server: &McpServerInfo) -> String {
     }
 }
 
-impl Show for McpServerList {
+impl ReplyView for McpServerList {
     fn show(&self, style: OutputStyle) -> String {
         let mut page = vec![match self.mcp_servers.as_slice() {
             [] => "No MCP servers found".to_owned(),
@@ -72,7 +72,7 @@ fn attention(server: &McpServerInfo) -> String {
     format!("  {}: {}", server.name, reasons.collect::<Vec<_>>().join(": "))
 }
 
-impl Show for McpServerInfo {
+impl ReplyView for McpServerInfo {
     fn show(&self, style: OutputStyle) -> String {
         let name = if self.r#type == "stdio" { "autoStart" } else { "autoConnect" };
         let mut rows = properties::rows(self);

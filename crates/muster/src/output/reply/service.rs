@@ -7,7 +7,7 @@ use muster_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Show, section, title};
+use super::{ReplyView, section, title};
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -45,13 +45,13 @@ fn sorted<T: Clone>(items: &[T], name: fn(&T) -> &str) -> Vec<T> {
     items
 }
 
-impl Show for ServiceList {
+impl ReplyView for ServiceList {
     fn show(&self, style: OutputStyle) -> String {
         table::list(COLUMNS, &sorted(&self.services, |service| &service.name), style)
     }
 }
 
-impl Show for ServiceStatus {
+impl ReplyView for ServiceStatus {
     fn show(&self, style: OutputStyle) -> String {
         let mut details = self.metadata.clone();
         // Servers repeat what is shown above.
@@ -70,14 +70,14 @@ impl Show for ServiceStatus {
     }
 }
 
-impl Show for ServiceInfo {
+impl ReplyView for ServiceInfo {
     fn show(&self, style: OutputStyle) -> String {
         let shown = Self { state: title(&self.state), ..self.clone() };
         properties::table(&shown, &["name", "serviceClassName", "state", "health"], style)
     }
 }
 
-impl Show for Availability {
+impl ReplyView for Availability {
     fn show(&self, style: OutputStyle) -> String {
         let available = if self.available { "Available" } else { "Unavailable" };
         let mut rows = vec![
@@ -104,7 +104,7 @@ const CLASS_COLUMNS: &[Column<ServiceClassInfo>] = &[
     }),
 ];
 
-impl Show for ServiceClassList {
+impl ReplyView for ServiceClassList {
     fn show(&self, style: OutputStyle) -> String {
         match self.service_classes.as_deref().unwrap_or_default() {
             [] => "No service classes found".to_owned(),
@@ -113,7 +113,7 @@ impl Show for ServiceClassList {
     }
 }
 
-impl Show for ServiceClassInfo {
+impl ReplyView for ServiceClassInfo {
     fn show(&self, style: OutputStyle) -> String {
         let config = &self.service_config;
         let (check, timeout) = (&config.health_check, &config.timeout);

@@ -2,10 +2,10 @@
 
 use muster_api::stats::Stats;
 
-use super::{Show, title};
+use super::{ReplyView, title};
 use crate::output::format::OutputStyle;
 
-impl Show for Stats {
+impl ReplyView for Stats {
     fn show(&self, _: OutputStyle) -> String {
         table(self, None)
     }

@@ -7,7 +7,7 @@ use muster_api::{
 use serde_json::{Map, Value};
 
 use super::{
-    Show, section,
+    ReplyView, section,
     service::{described, details},
     time, title,
 };
@@ -25,7 +25,7 @@ const COLUMNS: &[Column<WorkflowSummary>] = &[
     }),
 ];
 
-impl Show for WorkflowList {
+impl ReplyView for WorkflowList {
     fn show(&self, style: OutputStyle) -> String {
         match self.workflows.as_slice() {
             [] => "No workflows found".to_owned(),
@@ -34,7 +34,7 @@ impl Show for WorkflowList {
     }
 }
 
-impl Show for WorkflowInfo {
+impl ReplyView for WorkflowInfo {
     fn show(&self, style: OutputStyle) -> String {
         let workflow = &self.workflow;
         let available = if workflow.available { "Available" } else { "Unavailable" };
@@ -85,7 +85,7 @@ const EXECUTIONS: &[Column<RunSummary>] = &[
     Column::wide("error", |run| run.error.clone().unwrap_or_default()),
 ];
 
-impl Show for ExecutionList {
+impl ReplyView for ExecutionList {
     fn show(&self, style: OutputStyle) -> String {
         if self.executions.is_empty() {
             return "No executions found".to_owned();
@@ -99,7 +99,7 @@ impl Show for ExecutionList {
     }
 }
 
-impl Show for RunRecord {
+impl ReplyView for RunRecord {
     fn show(&self, style: OutputStyle) -> String {
         let facts = [
             ("execution_id", self.execution_id.clone()),
@@ -128,7 +128,7 @@ impl Show for RunRecord {
     }
 }
 
-impl Show for ExecutionReply {
+impl ReplyView for ExecutionReply {
     fn show(&self, style: OutputStyle) -> String {
         // A workflow with an output of its own says nothing else.
         if self.status.is_empty() {

@@ -1,0 +1,98 @@
+//! What the gateway keeps to itself: values of arguments in its log, and its environment.
+
+use serde_json::json;
+
+use super::{
+    client::{CLIMAX, Folder},
+    serve::Gateway,
+};
+
+const CLI: &str = "\
+name: demo
+command: echo
+tools:
+  - {name: say, description: Says a word, command: said, args: [{name: word, flag: --word}]}
+";
+
+/// The gateway's log lines until the call is audited.
+fn logged_by_a_call(words: &[&str]) -> Vec<String> {
+    let policy = "default: enabled\ntools: {say: {args: {word: {pattern: '[A-Z0-9]+'}}}}\n";
+    let (gateway, log) =
+        Gateway::start_logging(&[("clis/demo.yaml", CLI), ("policies/p.yaml", policy)], words);
+    let session = gateway.session();
+    for word in ["CANARY123", "canary-456"] {
+        let arguments = json!({"tool_name": "cli_say", "args": {"word": word}});
+        gateway.ask(&session, "tools/call", json!({"name": "climax_call", "arguments": arguments}));
+    }
+    let mut lines = Vec::new();
+    let mut audited = 0;
+    while audited < 2 {
+        let line = log.recv().unwrap();
+        audited += usize::from(line.contains("cli_say") && line.contains("arguments="));
+        lines.push(line);
+    }
+    lines
+}
+
+#[test]
+fn values_of_arguments_are_logged_only_for_debugging() {
+    let lines = logged_by_a_call(&["--surface", "climax"]);
+    let leak = lines.iter().find(|line| line.to_lowercase().contains("canary"));
+    assert_eq!(leak, None);
+    assert!(lines.iter().any(|line| line.contains("arguments=\"word\"")), "{lines:?}");
+    let lines = logged_by_a_call(&["--surface", "climax", "--debug"]);
+    assert!(lines.iter().any(|line| line.contains("CANARY123")), "{lines:?}");
+}
+
+#[test]
+fn stdio_servers_do_not_get_the_environment_of_the_gateway() {
+    // Cargo sets these for tests, and the gateway inherits them.
+    let (secret, named) = ("CARGO_PKG_NAME", "CARGO_PKG_VERSION");
+    let tool = "name: e\ncommand: env\ntools: [{name: show_env, description: d}]\n";
+    let folder = Folder::new(&[("env.yaml", tool)]);
+    let file = |more: serde_json::Value| {
+        let config = folder.file("env.yaml");
+        let mut file = json!({"type": "stdio", "command": CLIMAX, "autoStart": false,
+            "args": ["run", config.to_str().unwrap(), "--classic"], "env": {"OWN": "1"}});
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        file.to_string()
+    };
+    let (plain, named_file) = (file(json!({})), file(json!({"inheritEnv": [named]})));
+    let files = [("mcpservers/plain.yaml", &*plain), ("mcpservers/named.yaml", &*named_file)];
+    let gateway = Gateway::start(&files, &[]);
+    let session = gateway.session();
+    let seen = |server: &str| {
+        let started = gateway.call_tool(&session, "core_service_start", json!({"name": server}));
+        assert_eq!(started["isError"], false, "{started}");
+        let shown = gateway.call_tool(&session, &format!("x_{server}_show_env"), json!({}));
+        shown["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let has = |env: &str, name: &str| env.contains(&format!("{name}="));
+    let plain = seen("plain");
+    assert!(has(&plain, "PATH") && has(&plain, "OWN"), "{plain}");
+    assert!(!has(&plain, secret) && !has(&plain, named), "{plain}");
+    let named_only = seen("named");
+    assert!(has(&named_only, named) && !has(&named_only, secret), "{named_only}");
+}
+
+#[test]
+fn validate_names_mistakes_that_load() {
+    let config = "command: echo\ntools:\n  - {name: tar list!, description: d}\n  \
+                  - {name: a, description: d}\n  - {name: a, description: d}\ncommand: echo\n";
+    let folder = Folder::new(&[("bad.yaml", config)]);
+    let output = folder.climax(&["validate", "bad.yaml"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for part in [
+        "✗ bad.yaml",
+        "tools → 0 → name: `tar list!` is not a name that MCP clients accept (line 3); use letters",
+        "there are two tools named `a`: the one of line 4 has no effect (line 5); rename",
+        "`command` is written twice: line 1 has no effect (line 6); remove one",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // CLImax serves such a config, and so do we.
+    let mut client = folder.serve(&["bad.yaml"]);
+    client.initialize();
+    assert_eq!(client.climax_call("a", json!({}))["isError"], false);
+}
