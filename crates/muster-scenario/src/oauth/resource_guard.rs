@@ -56,7 +56,7 @@ impl ResourceGuard {
         if let Some(wanted) = &self.config.expected_audience
             && !bearer.audience.contains(wanted)
         {
-            return Err(TokenRejection::ToolAudience);
+            return Err(TokenRejection::Audience);
         }
         // An ID token has no scopes and no resource.
         let IssuedToken { kind: TokenKind::Access, grant, audience, .. } = bearer else {
@@ -64,7 +64,7 @@ impl ResourceGuard {
         };
         let bound = self.state.config().has(Feature::BindResources);
         if bound && !audience.iter().any(|resource| resource == url) {
-            return Err(TokenRejection::ToolAudience);
+            return Err(TokenRejection::Audience);
         }
         let wanted = self.config.scope.as_deref().unwrap_or_default();
         match wanted.split_whitespace().all(|wanted| grant.scope.iter().any(|has| has == wanted)) {
@@ -88,7 +88,7 @@ impl ResourceGuard {
             TokenRejection::Unknown => {
                 (401, Some(("invalid_token", "unknown, revoked or expired")))
             }
-            TokenRejection::ToolAudience => {
+            TokenRejection::Audience => {
                 (401, Some(("invalid_token", "issued for another audience")))
             }
             TokenRejection::Scope => (403, Some(("insufficient_scope", "a scope is missing"))),
@@ -129,7 +129,7 @@ impl ResourceGuard {
 enum TokenRejection {
     NoToken,
     Unknown,
-    ToolAudience,
+    Audience,
     Scope,
 }
 
