@@ -85,7 +85,7 @@ def main():
         env = {**os.environ, "XDG_DATA_HOME": str(folder / "data")}
         config = folder / "config"
         (config / "clis").mkdir(parents=True)
-        (config / "config.yaml").write_text("aggregator: {transport: stdio}\n")
+        (config / "config.yaml").write_text("aggregator: {transport: stdio}\nclis: {bundled: none}\n")
         (config / "clis/home.yaml").write_text(CLI)
 
         def models(*words):

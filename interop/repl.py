@@ -37,7 +37,7 @@ class Gateway:
             self.port = probe.getsockname()[1]
         self.binary, self.folder = binary, folder
         (folder / "clis").mkdir()
-        (folder / "config.yaml").write_text(f"aggregator: {{host: 127.0.0.1, port: {self.port}}}\n")
+        (folder / "config.yaml").write_text(f"aggregator: {{host: 127.0.0.1, port: {self.port}}}\nclis: {{bundled: none}}\n")
         (folder / "clis/demo.yaml").write_text(CLI.replace("NAME", "show"))
         self.start()
 
@@ -143,9 +143,9 @@ def drive(terminal, gateway):
     terminal.command("and called", "word=soon", "[soon]", "»")
 
     gateway.kill()
-    terminal.wait("the gateway goes away", "The gateway has gone away")
+    terminal.wait("the gateway goes away", "The gateway is gone; reconnecting")
     terminal.command("the prompt shows it", "", "»")
-    terminal.command("commands report it", "list tools", "the gateway is away", "[DISCONNECTED] »")
+    terminal.command("commands report it", "list tools", "the gateway is gone", "[DISCONNECTED] »")
     gateway.start()
     terminal.wait("the gateway is back", "Connected")
     terminal.command("commands work again", "call cli_show word=again", "[again]", "»")

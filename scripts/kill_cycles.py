@@ -246,7 +246,7 @@ class Cycle:
             (folder / name).mkdir()
         (folder / "config.yaml").write_text(f"aggregator:\n  port: {self.port}\n")
         (folder / "clis/trees.yaml").write_text(CLI)
-        stdio = {"type": "stdio", "command": sys.executable, "args": [str(FIXTURE), "--stdio"]}
+        stdio = {"type": "stdio", "command": sys.executable, "args": [str(FIXTURE), "--stdio"], "inheritEnv": [MARK]}
         web = {"type": "streamable-http", "url": f"http://127.0.0.1:{self.backend_port}/mcp"}
         for name, spec in (("piped", stdio), ("web", web)):
             manifest = {"apiVersion": "muster.giantswarm.io/v1alpha1", "kind": "MCPServer"}
