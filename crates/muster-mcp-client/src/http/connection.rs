@@ -91,13 +91,22 @@ impl HttpConnection {
 }
 
 /// Drives a connection while something waits for it.
+///
+/// Only the driver can complete the work, which is polled again after it. So the work is given no waker: it
+/// would schedule this very task once more for each response.
 async fn driven<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
-        if let Poll::Ready(done) = work.as_mut().poll(cx) {
-            return Poll::Ready(done);
+        if driver.is_some() {
+            let mut no_waker = Context::from_waker(Waker::noop());
+            if let Poll::Ready(done) = work.as_mut().poll(&mut no_waker) {
+                return Poll::Ready(done);
+            }
+            poll_driver(driver, cx);
+            if driver.is_some() {
+                return work.as_mut().poll(&mut no_waker);
+            }
         }
-        poll_driver(driver, cx);
         work.as_mut().poll(cx)
     })
     .await

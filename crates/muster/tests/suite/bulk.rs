@@ -1,7 +1,6 @@
 //! Results of MCP servers that are too long for memory, through the real binary.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
 };
@@ -157,12 +156,8 @@ impl World {
     /// Fails if the gateway has ever had more in memory than it should.
     #[track_caller]
     fn check_memory(&self) {
-        let status = format!("/proc/{}/status", self.gateway.child.id());
-        // Only Linux tells.
-        let Ok(status) = fs::read_to_string(status) else { return };
-        let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-        let kilobytes: u64 = most.split_whitespace().nth(1).unwrap().parse().unwrap();
-        assert!(kilobytes < 64 * 1024, "{most}");
+        let most = self.gateway.peak_memory();
+        assert!(most < 40 * 1024, "{most} kB");
     }
 
     /// Calls for a long text and looks at it in several ways.
