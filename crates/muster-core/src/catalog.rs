@@ -62,7 +62,7 @@ pub enum ToolAudience {
     /// A tool of the gateway itself that changes nothing of others: operators always have it, other
     /// callers as the policy says.
     Everyone,
-    /// A tool that changes the gateway: for operators, and callers for whom a rule names it.
+    /// A tool that changes the gateway: for operators, and for callers with a rule that names it.
     Operators,
 }
 

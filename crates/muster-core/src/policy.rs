@@ -50,7 +50,7 @@ pub struct Policy {
     pub callers: Vec<Arc<CallerGrant>>,
     /// The toolsets by name.
     pub toolsets: Arc<BTreeMap<String, Arc<Toolset>>>,
-    /// The caller that this policy is for; by default one whom no entry of `callers` names.
+    /// The caller that this policy is for; by default one that no entry of `callers` matches.
     pub scope: CallerScope,
 }
 

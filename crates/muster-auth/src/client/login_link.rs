@@ -1,6 +1,6 @@
 //! Login links that work only in the browser of the user who asked for them.
 //!
-//! Without this, whoever opens someone else's link and logs in at the server's issuer would give that user their account.
+//! Without this, a user who opens someone else's link and logs in at the server's issuer would give away their account.
 //! Both ends of the login are checked, because the issuer's page can be passed on as well as the link.
 
 use http::{HeaderMap, Response, StatusCode};

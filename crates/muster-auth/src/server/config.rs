@@ -168,7 +168,7 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// The reverse proxies that may set the client's address.
     pub proxies: TrustedProxies,
-    /// The users who may log in; everybody whom the provider knows if it is empty.
+    /// The users who may log in; if it is empty, every user of the provider.
     pub allowed: PrincipalList,
 }
 

@@ -34,7 +34,7 @@ pub struct CallerGrant {
     pub operator: bool,
 }
 
-/// The callers of an entry: everybody whom one of the fields names.
+/// The callers of an entry: those that at least one field matches.
 #[derive(Debug, Clone, Default)]
 pub struct Subjects {
     /// Patterns of email addresses or subjects.

@@ -1,4 +1,4 @@
-//! Arguments under a policy: what is permitted is within the limits, whoever reads it.
+//! Arguments under a policy: permitted values are within the limits for every JSON reader.
 
 use std::sync::{Arc, LazyLock};
 

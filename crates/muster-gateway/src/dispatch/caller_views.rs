@@ -6,7 +6,7 @@ use muster_core::{call::Caller, lock::Lock, policy::callers::CallerAccess};
 
 use super::GatewaySnapshot;
 
-/// The views that are kept per snapshot. Callers whom the same entries of the policy match share one.
+/// The views that are kept per snapshot. Callers that match the same entries of the policy share one.
 const MAX_VIEWS: usize = 64;
 
 /// The views of callers, made as they come. A changed snapshot begins without any.

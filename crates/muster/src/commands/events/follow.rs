@@ -243,7 +243,7 @@ impl Follower {
     }
 }
 
-/// The events that were not seen before, newest first. Equal events are told apart by their number.
+/// The events that were not seen before, newest first. Equal events are distinguished by their count.
 fn unseen(events: &[EventInfo], seen: &[EventInfo]) -> Vec<EventInfo> {
     let mut seen: Vec<&EventInfo> = seen.iter().collect();
     let mut new = Vec::new();
