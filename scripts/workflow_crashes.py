@@ -84,7 +84,7 @@ class Lane:
         self.muster, self.folder, self.random = muster, folder, random.Random(seed)
         self.log = folder / "done.log"
         self.log.touch()
-        self.executions = folder / "workflow_executions"
+        self.executions = folder / "state" / "workflow_executions"
         self.runs = {}
         self.gateway = None
         for name in ("mcpservers", "workflows"):
@@ -98,7 +98,10 @@ class Lane:
         self.port = free_port()
         (self.folder / "config.yaml").write_text(f"aggregator:\n  port: {self.port}\n")
         self.gateway = subprocess.Popen(
-            [self.muster, "serve", "--config-path", str(self.folder), "--silent"],
+            [
+                *(self.muster, "serve", "--config-path", str(self.folder), "--silent"),
+                *("--state-path", str(self.folder / "state")),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 16] = [
+pub const ALL: [(&str, &str); 17] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -16,7 +16,11 @@ pub const ALL: [(&str, &str); 16] = [
     ),
     (
         "XDG_STATE_HOME",
-        "The directory for state files, such as the one by which commands prove to a gateway that they are its operator; default `~/.local/state`",
+        "The directory for state files: the state folders of gateways, and the files by which commands prove to a gateway that they are its operator; default `~/.local/state`",
+    ),
+    (
+        "MUSTER_STATE_PATH",
+        "The state folder of the gateway; `--state-path` overrides it; default: one for each configuration directory below `XDG_STATE_HOME`",
     ),
     (
         "MUSTER_ACCESS",

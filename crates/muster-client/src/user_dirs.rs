@@ -1,7 +1,8 @@
 //! The user's directories for configuration, data and state.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use muster_engine::state_folder::StateFolder;
 use thiserror::Error;
 
 use crate::env_vars;
@@ -28,6 +29,21 @@ pub fn state() -> Result<PathBuf, NoHome> {
         None => home()?.join(".local/state"),
     };
     Ok(state.join("muster"))
+}
+
+/// The state folder of the gateway of a configuration directory: `chosen`, else `MUSTER_STATE_PATH`, else one below
+/// [`state`].
+pub fn state_folder(config: &Path, chosen: Option<&Path>) -> Result<StateFolder, NoHome> {
+    let chosen = chosen.map(Path::to_owned).or_else(chosen_state);
+    match chosen {
+        Some(path) => Ok(StateFolder::at(path)),
+        None => Ok(StateFolder::of(&state()?, config)),
+    }
+}
+
+/// The state folder that the environment names.
+pub fn chosen_state() -> Option<PathBuf> {
+    env_vars::get("MUSTER_STATE_PATH").map(PathBuf::from)
 }
 
 /// The directory of muster's own data: `muster` below `XDG_DATA_HOME`, else below `~/.local/share`.

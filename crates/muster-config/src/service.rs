@@ -61,15 +61,15 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceFile>, LoadErr
 }
 
 /// Writes a file in the long form.
-pub fn text(file: &ServiceFile) -> String {
-    let Service { name, namespace, class, args, auto_start } = &file.service;
+pub fn text(service: &Service) -> String {
+    let Service { name, namespace, class, args, auto_start } = service;
     let key = |name: &str| Value::Text(name.to_owned());
     let mut spec = vec![(key("serviceClassName"), key(class))];
     if !args.is_empty() {
         spec.push((key("args"), Value::Map(pairs(args))));
     }
     spec.push((key("autoStart"), Value::Bool(*auto_start)));
-    resource::text(FORMAT.kind, (name, namespace), Vec::new(), spec, pairs(&file.record))
+    resource::text(FORMAT.kind, (name, namespace), Vec::new(), spec, Vec::new())
 }
 
 /// Replaces the status in the text of a file, and preserves everything else, comments included. `None`
@@ -109,8 +109,11 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        let written = text(&file());
-        assert_eq!(parse(&written, "x").unwrap().value, file());
+        let written = text(&file().service);
+        let read = parse(&written, "x").unwrap().value;
+        assert_eq!((read.service, read.record), (file().service, ServiceRecord::default()));
+        let with_status = with_record(&written, &file().record).unwrap();
+        assert_eq!(parse(&with_status, "x").unwrap().value, file());
     }
 
     #[test]

@@ -31,6 +31,8 @@ section! {
         clis: Clis, "clis", "CLIs";
         /// Who may use the gateway, and who may change it
         access: Access, "access", "Access";
+        /// Whether the state of servers and services is also written into their files, as `status`
+        write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
         namespace: String, "namespace", "Namespace";
         /// Whether resources are stored in a Kubernetes cluster instead of files

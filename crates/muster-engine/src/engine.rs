@@ -109,13 +109,14 @@ impl Engine {
             tracing::warn!("`kubernetes: true` has no effect: resources are files");
         }
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
-        let journal = EventJournal::start(store.root(), &tasks);
+        store.forget_services(&files);
+        let journal = EventJournal::start(store.state(), &tasks);
         let (inputs, received) = mpsc::channel(INPUTS);
         let (state, states) = watch::channel(Arc::new(GatewaySnapshot::default()));
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
-        let executions = Arc::new(workflows::Executions::new(store.root(), tasks.clone()));
+        let executions = Arc::new(workflows::Executions::new(store.state(), tasks.clone()));
         let services = Services::new(services::Deps {
             store: Arc::clone(&store),
             journal: journal.clone(),

@@ -16,6 +16,7 @@ pub mod redact;
 mod server_draft;
 pub mod server_offer;
 mod services;
+pub mod state_folder;
 pub mod static_servers;
 pub mod status;
 mod status_files;

@@ -1,4 +1,4 @@
-//! Writes the status of servers to their files.
+//! Writes the status of servers to the state folder, and to their files if the settings say so.
 //!
 //! It is level-triggered: a state that lasts only a moment is never written, and a file that is up to date
 //! is not touched.
@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::{
     store::{ConfigStore, WriteError},
-    view::View,
+    view::{ServerEntry, View},
 };
 
 /// Runs until shutdown, and writes the last view too.
@@ -25,6 +25,7 @@ pub(crate) async fn keep(
     pause: Duration,
 ) {
     let mut written: BTreeMap<PathBuf, McpServerStatus> = BTreeMap::new();
+    let mut stored: BTreeMap<String, McpServerStatus> = BTreeMap::new();
     // A file that cannot be written is logged once.
     let mut refused: BTreeSet<PathBuf> = BTreeSet::new();
     loop {
@@ -33,7 +34,17 @@ pub(crate) async fn keep(
             sleep(pause).await;
         }
         let view = Arc::clone(&views.borrow_and_update());
-        for known in view.servers.values() {
+        let status = settled(&view, &stored);
+        if status != stored {
+            if let Err(error) = store.write_server_status(&status).await
+                && refused.insert(store.state().to_owned())
+            {
+                tracing::warn!("{error}");
+            }
+            stored = status;
+        }
+        let in_files = view.settings.write_status;
+        for known in view.servers.values().filter(|_| in_files) {
             let status = known.status.stored(known.server.spec.kind);
             if known.status.condition.is_transitional() || written.get(&known.path) == Some(&status)
             {
@@ -53,4 +64,19 @@ pub(crate) async fn keep(
             return;
         }
     }
+}
+
+/// The status of every server; while one changes its condition, the status it had before.
+fn settled(
+    view: &View,
+    before: &BTreeMap<String, McpServerStatus>,
+) -> BTreeMap<String, McpServerStatus> {
+    let status = |(name, known): (&String, &Arc<ServerEntry>)| {
+        let status = match known.status.condition.is_transitional() {
+            true => before.get(name)?.clone(),
+            false => known.status.stored(known.server.spec.kind),
+        };
+        Some((name.clone(), status))
+    };
+    view.servers.iter().filter_map(status).collect()
 }

@@ -23,6 +23,7 @@ use muster_config::{
 };
 use muster_core::{
     cli::CliConfig,
+    json,
     policy::{Policy, toolset::Toolset},
 };
 use muster_workflow::{Workflow, service::ServiceClass};
@@ -33,6 +34,8 @@ use tokio::sync::Mutex;
 #[derive(Debug)]
 pub struct ConfigStore {
     root: PathBuf,
+    /// What the gateway stores for itself.
+    state: PathBuf,
     /// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
     writing: Mutex<()>,
 }
@@ -192,14 +195,26 @@ const TOOLSETS: &str = "toolsets";
 const CONFIG: &str = "config.yaml";
 
 impl ConfigStore {
-    /// The directory at `root`, which need not exist yet.
+    /// The directory at `root`, which need not exist yet, with its state in it.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), writing: Mutex::new(()) }
+        let root = root.into();
+        Self { state: root.clone(), root, writing: Mutex::new(()) }
+    }
+
+    /// The same directory with its state elsewhere.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<PathBuf>) -> Self {
+        Self { state: state.into(), ..self }
     }
 
     /// The path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The folder of the state.
+    pub fn state(&self) -> &Path {
+        &self.state
     }
 
     /// The directory and the folders in it that are read.
@@ -218,7 +233,9 @@ impl ConfigStore {
 
     /// Reads everything. A file that cannot be read now keeps its contents of `before`. Blocks.
     pub fn load(&self, before: &Files) -> Files {
-        read::load(&self.root, before)
+        let mut files = read::load(&self.root, before);
+        self.add_service_records(&mut files);
+        files
     }
 
     /// Reads everything on a blocking thread.
@@ -301,6 +318,15 @@ impl ConfigStore {
         let (before, path, text) = (Arc::clone(before), self.root.join(CONFIG), settings.text());
         let is_meant = move |now: &str| settings::parse(now).is_ok_and(|now| now.value == *before);
         self.exclusively(move || write::replace(&path, &text, is_meant)).await
+    }
+
+    /// Writes the status of all servers to the state folder.
+    pub(crate) async fn write_server_status(
+        &self,
+        status: &BTreeMap<String, McpServerStatus>,
+    ) -> Result<(), WriteError> {
+        let (path, text) = (self.state.join("servers.json"), json::raw(status).get().to_owned());
+        self.exclusively(move || write::put_state(&path, &text)).await
     }
 
     /// Writes a status into a server's file, if it differs.

@@ -45,6 +45,8 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// Selects the access mode of a gateway.
 const ACCESS_VARIABLE: &str = "MUSTER_ACCESS";
+/// Names the state folder of a gateway.
+const STATE_VARIABLE: &str = "MUSTER_STATE_PATH";
 
 /// The environment that all instances of a run share.
 #[derive(Debug)]
@@ -223,7 +225,11 @@ impl Instance {
         ];
         argv.extend(self.setup.serve_args.iter().cloned());
         // Scenarios change the gateway as plain clients, unless they set another mode themselves.
-        let mut env = vec![(ACCESS_VARIABLE.to_owned(), "open".to_owned())];
+        let state = self.dir.join("state").display().to_string();
+        let mut env = vec![
+            (ACCESS_VARIABLE.to_owned(), "open".to_owned()),
+            (STATE_VARIABLE.to_owned(), state),
+        ];
         env.extend(self.setup.env.iter().cloned());
         env.push((orphans::MARKER_VARIABLE.to_owned(), self.marker.clone()));
         let process = Process::start(&self.environment.launcher, argv, env, &self.logs)

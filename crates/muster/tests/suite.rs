@@ -80,6 +80,8 @@ mod rmcp;
 mod self_update;
 #[path = "suite/serve.rs"]
 mod serve;
+#[path = "suite/state_folder.rs"]
+mod state_folder;
 #[path = "suite/tidy.rs"]
 mod tidy;
 #[path = "suite/world.rs"]

@@ -129,7 +129,7 @@ impl Reconciler {
         match edit {
             ServiceEdit::Create(file) => Ok(self.deps.store.create_service(file).await?),
             ServiceEdit::Delete(name) => match self.files.services.get(name) {
-                Some((path, _)) => match self.deps.store.delete(path).await {
+                Some((path, _)) => match self.deps.store.delete_service(name, path).await {
                     Err(WriteError::Gone(_)) => Ok(()),
                     written => Ok(written?),
                 },

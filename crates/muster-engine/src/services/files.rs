@@ -93,10 +93,12 @@ impl Services {
         });
     }
 
-    /// Writes the state of a service to its file, if it has one.
+    /// Writes the state of a service that has a file, also into the file if the settings say so.
     pub(super) async fn save(&self, instance: &Instance) {
         let Some(path) = &instance.path else { return };
-        match self.inner.deps.store.write_record(path, &instance.record()).await {
+        let writes_status = self.inner.deps.view.borrow().settings.write_status;
+        let (name, file) = (&instance.service.name, writes_status.then_some(path.as_path()));
+        match self.inner.deps.store.write_record(name, file, &instance.record()).await {
             // The next change is written over the concurrent edit.
             Ok(()) | Err(WriteError::Gone(_) | WriteError::Changed(_)) => (),
             Err(error) => tracing::warn!("{error}"),

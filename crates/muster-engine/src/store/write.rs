@@ -111,6 +111,16 @@ fn missing_or_failed(path: &Path, source: io::Error) -> WriteError {
     }
 }
 
+/// Writes a file of the state folder.
+pub(super) fn put_state(path: &Path, text: &str) -> Result<(), WriteError> {
+    let failed = |source| WriteError::Io { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let beside = beside(path, text, NEW_FILE).map_err(failed)?;
+    fs::rename(beside, path).map_err(failed)
+}
+
 pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
     fs::remove_file(path).map_err(|source| missing_or_failed(path, source))
 }

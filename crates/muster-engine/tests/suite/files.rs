@@ -142,7 +142,8 @@ async fn edits_are_noticed_soon() {
 #[tokio::test(start_paused = true)]
 async fn the_status_is_written_once_and_never_brings_a_file_back() {
     let mine = "# mine\nurl: http://h/mcp # here\n";
-    let mut rig = Rig::new(&[("mcpservers/a.yaml", mine)]);
+    let settings = "writeStatus: true\n";
+    let mut rig = Rig::new(&[("mcpservers/a.yaml", mine), ("config.yaml", settings)]);
     rig.until_is("a", "connected").await;
     while !rig.read("mcpservers/a.yaml").contains("state: Connected") {
         sleep(Duration::from_millis(10)).await;
@@ -162,6 +163,19 @@ async fn the_status_is_written_once_and_never_brings_a_file_back() {
     sleep(Duration::from_secs(60)).await;
     rig.again().await;
     assert!(!rig.path("mcpservers/a.yaml").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_people_stay_as_they_are_and_the_status_is_in_the_state_folder() {
+    let mine = "# mine\nurl: http://h/mcp # here\n";
+    let rig = Rig::new(&[("mcpservers/a.yaml", mine)]);
+    rig.until_is("a", "connected").await;
+    while !rig.path("servers.json").exists() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let status: Value = serde_json::from_str(&rig.read("servers.json")).unwrap();
+    assert_eq!(status["a"]["state"], "Connected", "{status}");
+    assert_eq!(rig.read("mcpservers/a.yaml"), mine);
 }
 
 #[tokio::test(start_paused = true)]

@@ -204,7 +204,8 @@ async fn stored_services_survive_a_restart() {
     make(&rig, "web", "kept", json!({"args": args, "persist": true})).await;
     make(&rig, "web", "begun", json!({"args": args, "persist": true, "autoStart": true})).await;
     make(&rig, "web", "lost", json!({"args": args})).await;
-    assert!(rig.read("services/kept.yaml").contains("state: running"));
+    assert!(rig.read("service_states/kept.json").contains("\"state\":\"running\""));
+    assert!(!rig.read("services/kept.yaml").contains("status"));
     rig.fake.called();
     rig.again().await;
     let mut ended = rig.fake.called();
@@ -218,6 +219,7 @@ async fn stored_services_survive_a_restart() {
     assert!(lost.starts_with("E: "), "{lost}");
     rig.call("core_service_delete", json!({"name": "kept"})).await;
     assert!(!rig.path("services/kept.yaml").exists());
+    assert!(!rig.path("service_states/kept.json").exists());
     rig.again().await;
     until(&rig, "begun", "running", "healthy").await;
     assert!(rig.call("core_service_get", json!({"name": "kept"})).await.starts_with("E: "));
@@ -339,6 +341,11 @@ async fn files_of_services_are_followed() {
         "# mine\nkind: Service\nspec: {serviceClassName: plain, autoStart: true}\n",
     );
     until(&rig, "a", "running", "healthy").await;
+    let text = rig.read("services/a.yaml");
+    assert!(text.starts_with("# mine\n") && !text.contains("status"), "{text}");
+    rig.put("config.yaml", "writeStatus: true\n");
+    rig.call("core_config_reload", json!({})).await;
+    rig.call("core_service_restart", json!({"name": "a"})).await;
     let text = rig.read("services/a.yaml");
     assert!(text.starts_with("# mine\n") && text.contains("state: running"), "{text}");
     // An edit takes effect with the next start.

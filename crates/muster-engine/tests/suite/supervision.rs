@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -239,8 +239,11 @@ async fn the_end_says_goodbye_and_leaves_the_truth_behind() {
     let mut closed = fake.closed();
     closed.sort();
     assert_eq!(closed, ["a", "b"]);
-    assert!(rig.read("mcpservers/a.yaml").contains("state: Stopped"));
-    assert!(rig.read("mcpservers/b.yaml").contains("state: Disconnected"));
+    let status: Value = serde_json::from_str(&rig.read("servers.json")).unwrap();
+    assert_eq!(
+        (&status["a"]["state"], &status["b"]["state"]),
+        (&json!("Stopped"), &json!("Disconnected"))
+    );
     let said = rig.call("core_mcpserver_delete", json!({"name": "a"})).await;
     assert_eq!(said, "E: Failed to delete MCP server: the gateway is shutting down");
 }

@@ -7,6 +7,7 @@ mod flags;
 mod hints;
 mod logins;
 mod logout;
+mod state;
 
 use std::{
     io,
@@ -55,7 +56,7 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
-use self::{access::AccessRules, args::SurfaceArg, logout::Logout};
+use self::{access::AccessRules, args::SurfaceArg, logout::Logout, state::GatewayState};
 pub(crate) use self::{args::Serve, flags::LoginFlags};
 use crate::{bundled, error::CommandError, listen, log, process};
 
@@ -93,7 +94,9 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
     };
     log::install(level, log::ArgumentValues::Hidden, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
-    let store = ConfigStore::new(config_path(args)?);
+    let config = config_path(args)?;
+    let state = GatewayState::take(args, &config)?;
+    let store = ConfigStore::new(config).with_state(state.path());
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
         tracing::warn!(
             "{} does not exist: the defaults are used, without a policy",
@@ -105,7 +108,8 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(process::releasing_memory(serve(args, clients, store, files)));
+    let served =
+        runtime.block_on(process::releasing_memory(serve(args, clients, state, store, files)));
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
@@ -125,12 +129,16 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 async fn serve(
     args: &Serve,
     clients: Clients,
+    mut state: GatewayState,
     store: ConfigStore,
     files: Files,
 ) -> Result<(), CommandError> {
     let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
-    let aggregator = &settings.aggregator;
+    let aggregator = &Aggregator {
+        port: args.port.unwrap_or(settings.aggregator.port),
+        ..settings.aggregator.clone()
+    };
     let access = AccessRules::load(&settings.access, args.insecure_bind, store.root())?;
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
@@ -157,7 +165,7 @@ async fn serve(
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
-    let surface = surface(args, &engine, &root);
+    let surface = surface(args, &engine, state.path());
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
         .with_metrics(engine.metrics());
@@ -171,6 +179,7 @@ async fn serve(
             let operator = access.operator_file(&listeners);
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
+            state.publish(&url);
             if !args.silent {
                 let admitted = access.summary(&listeners, logins.as_ref());
                 hints::print(&url, &root, &admitted, aggregator.transport);
@@ -253,16 +262,16 @@ fn connector(
 }
 
 /// The surface that clients see, with search by meaning if a model is installed.
-fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
+fn surface(args: &Serve, engine: &Engine, state: &Path) -> Box<dyn Surface> {
     match args.surface {
         SurfaceArg::Climax => {
-            Box::new(DiscoverySurface::storing(Outputs::at(root.join("outputs"))))
+            Box::new(DiscoverySurface::storing(Outputs::at(state.join("outputs"))))
         }
         SurfaceArg::Muster => {
-            let meta = Meta::storing(Outputs::at(root.join("outputs")));
+            let meta = Meta::storing(Outputs::at(state.join("outputs")));
             let Some(folder) = models::default_model() else { return Box::new(meta) };
             let embeddings = ToolEmbeddings::new(Box::new(move || models::load(&folder)));
-            let embeddings = Arc::new(embeddings.cached_in(root.join("meanings/vectors")));
+            let embeddings = Arc::new(embeddings.cached_in(state.join("meanings/vectors")));
             engine.embed(Arc::clone(&embeddings));
             Box::new(meta.with_embeddings(embeddings))
         }

@@ -72,6 +72,7 @@ fn an_unknown_access_mode_is_refused() {
         .args(["serve", "--config-path"])
         .arg(folder.path())
         .env("MUSTER_ACCESS", "closed")
+        .env("MUSTER_STATE_PATH", folder.file("state"))
         .output()
         .unwrap();
     let said = said(&output);
@@ -179,6 +180,7 @@ fn an_address_for_other_machines_needs_logins_tokens_or_insistence() {
         .args(["serve", "--config-path"])
         .arg(folder.path())
         .env_remove("MUSTER_ACCESS")
+        .env("MUSTER_STATE_PATH", folder.file("state"))
         .output()
         .unwrap();
     let refused = said(&output);

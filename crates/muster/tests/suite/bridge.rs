@@ -80,6 +80,7 @@ fn launch(folder: &Folder) -> Child {
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(folder.path())
+        .env("MUSTER_STATE_PATH", folder.file("state"))
         .env("MUSTER_ACCESS", "open")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

@@ -36,6 +36,7 @@ impl Watched {
             .args(["serve", "--debug", "--config-path"])
             .arg(folder)
             .env("CANARY_OF_THE_GATEWAY", "canary-environment")
+            .env("MUSTER_STATE_PATH", folder.join("state"))
             .env("MUSTER_ACCESS", "open")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

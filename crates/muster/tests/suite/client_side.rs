@@ -211,6 +211,7 @@ impl Gateway {
         let mut child = Command::new(MUSTER)
             .args(["serve", "--config-path"])
             .arg(folder.file("gw"))
+            .env("MUSTER_STATE_PATH", folder.file("state"))
             .env("MUSTER_ACCESS", "open")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())

@@ -108,6 +108,7 @@ fn what_is_configured_wrong_is_told_at_once_and_without_secrets() {
             .arg("serve")
             .arg("--config-path")
             .arg(folder.path())
+            .env("MUSTER_STATE_PATH", folder.file("state"))
             .output()
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -125,8 +125,8 @@ fn events() {
         "# Events\n\n{GENERATED}\n\
          The gateway records what happens to servers, workflows, service classes and services. Read events with \
          `muster events` or the tool [`core_events`](mcp-tools.md#core_events). Files in `events/` of the \
-         configuration folder keep them for thirty days: one JSON object per line and one file per day, and \
-         `events.log` as text.\n\n\
+         [state folder](../guides/configure-the-gateway.md#the-state-folder) keep them for thirty days: one JSON \
+         object per line and one file per day, and `events.log` as text.\n\n\
          ## MCP servers\n\n`resourceType: MCPServer`\n\n{}\n\
          ## Workflows\n\n`resourceType: Workflow`\n\n{}\n\
          ## Service classes\n\n`resourceType: ServiceClass`\n\n{}\n\

@@ -24,6 +24,7 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(folder.path())
+        .env("MUSTER_STATE_PATH", folder.file("state"))
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -92,6 +93,7 @@ impl Gateway {
     pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
         let started = Self::start_with(files, words, |command, folder| {
             command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
+            command.env_remove("MUSTER_STATE_PATH");
         });
         started.0
     }
@@ -110,6 +112,7 @@ impl Gateway {
         }
         let mut command = Command::new(MUSTER);
         command.arg("serve").arg("--config-path").arg(folder.path()).args(words);
+        command.env("MUSTER_STATE_PATH", folder.file("state"));
         set_up(&mut command, folder.path());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -298,8 +301,12 @@ fn a_gateway_that_cannot_listen_says_so_and_fails() {
         "config.yaml",
         &format!("aggregator:\n  host: 127.0.0.1\n  port: {port}\n"),
     )]);
-    let output =
-        Command::new(MUSTER).arg("serve").arg("--config-path").arg(folder.path()).output().unwrap();
+    let output = Command::new(MUSTER)
+        .args(["serve", "--config-path"])
+        .arg(folder.path())
+        .env("MUSTER_STATE_PATH", folder.file("state"))
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(words.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{words}");

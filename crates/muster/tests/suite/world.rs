@@ -205,6 +205,7 @@ fn launch(home: &Folder, port: u16) -> Child {
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(home.file("gateway"))
+        .env("MUSTER_STATE_PATH", home.file("state"))
         .env("MUSTER_ACCESS", "open")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

@@ -20,11 +20,18 @@ use super::LoginFlags;
 Examples:
   muster serve
   muster serve --config-path ./gateway --debug
+  muster serve --port 8091
   muster serve --surface climax")]
 pub(crate) struct Serve {
     /// The configuration directory [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     pub(crate) config_path: Option<PathBuf>,
+    /// The folder for the gateway's own state [default: one below ~/.local/state/muster]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_path: Option<PathBuf>,
+    /// The port to listen on, instead of the configured one; 0 for any free port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
     /// The meta-tools that clients see
     #[arg(long, value_enum, default_value_t)]
     pub(crate) surface: SurfaceArg,

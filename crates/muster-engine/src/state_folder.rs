@@ -1,0 +1,115 @@
+//! The state folder of a gateway: what it stores for itself, apart from the configuration that people write.
+//!
+//! Each configuration directory has one, and each state folder has at most one gateway: its owner holds a lock that
+//! ends with its process.
+
+mod earlier;
+mod lock;
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use muster_core::hex;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+pub use self::lock::{ClientPresence, GatewayOwner, OwnError, Ownership};
+
+/// The digits of the digest in the name of a state folder.
+const DIGEST_BYTES: usize = 6;
+
+/// The log of a gateway in the background.
+const LOG: &str = "gateway.log";
+/// The record of the gateway that owns the folder.
+const RECORD: &str = "gateway.json";
+
+/// A state folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateFolder {
+    path: PathBuf,
+}
+
+/// What a gateway says about itself in its state folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayRecord {
+    /// The process id.
+    pub pid: u32,
+    /// The URL for clients; none before it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Its start, as RFC 3339.
+    pub started_at: String,
+    /// Its version.
+    pub version: String,
+    /// The configuration directory.
+    pub config: PathBuf,
+    /// The seconds without clients after which it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// The options that clients notice: the surface, and whether destructive tools may run.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+impl StateFolder {
+    /// A folder at a path that the user chose.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The folder of a configuration directory, below the state directory of the user.
+    pub fn of(state: &Path, config: &Path) -> Self {
+        let config = canonical(config);
+        let digest = Sha256::digest(config.as_os_str().as_encoded_bytes());
+        let digest = hex::encode(digest.get(..DIGEST_BYTES).unwrap_or_default());
+        let name = config.file_name().unwrap_or_default().to_string_lossy();
+        let harmless = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        let name: String = name.chars().take(40).map(harmless).collect();
+        Self { path: state.join(format!("{name}-{digest}")) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The log of a gateway in the background.
+    pub fn log_path(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    /// Creates the folder, which only its user can read.
+    pub fn create(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+        let metadata = fs::metadata(&self.path)?;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))?;
+        }
+        Ok(())
+    }
+
+    fn record_path(&self) -> PathBuf {
+        self.path.join(RECORD)
+    }
+}
+
+/// The absolute path without symbolic links, also of a directory that does not exist yet.
+fn canonical(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    for ancestor in absolute.ancestors() {
+        if let Ok(known) = fs::canonicalize(ancestor) {
+            return missing.iter().rev().fold(known, |path, name| path.join(name));
+        }
+        missing.extend(ancestor.file_name().map(ToOwned::to_owned));
+    }
+    absolute
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The state folder of a gateway: taken for itself alone, or refused.
+
+use std::path::Path;
+
+use muster_client::user_dirs;
+use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership};
+use muster_exec::private_dir::PrivateDir;
+
+use super::{Serve, args::SurfaceArg};
+use crate::{error::CommandError, output::shell_quoted};
+
+/// The state folder of this process.
+pub(super) enum GatewayState {
+    /// A folder that outlives the process.
+    Owned(Ownership),
+    /// A temporary one, where no other can be written to.
+    Temporary(PrivateDir),
+}
+
+impl GatewayState {
+    /// Takes the folder of a configuration directory.
+    pub(super) fn take(args: &Serve, config: &Path) -> Result<Self, CommandError> {
+        let chosen = args.state_path.clone().or_else(user_dirs::chosen_state);
+        let folder = match user_dirs::state_folder(config, chosen.as_deref()) {
+            Ok(folder) => folder,
+            Err(error) => return temporary(&error.to_string()),
+        };
+        let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+        match folder.own(&config, None, options(args)) {
+            Ok(ownership) => Ok(Self::Owned(ownership)),
+            Err(OwnError::Owned(owner)) => Err(refusal(&config, &owner)),
+            Err(error @ OwnError::Io { .. }) if chosen.is_some() => {
+                Err(CommandError::new(error.to_string())
+                    .hint("name another folder with --state-path or MUSTER_STATE_PATH"))
+            }
+            Err(error) => temporary(&error.to_string()),
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Owned(ownership) => ownership.folder().path(),
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+
+    /// Publishes the URL for clients.
+    pub(super) fn publish(&mut self, url: &str) {
+        if let Self::Owned(ownership) = self
+            && let Err(error) = ownership.publish(url)
+        {
+            tracing::warn!("clients cannot find this gateway by its folder: {error}");
+        }
+    }
+}
+
+/// A gateway on a read-only file system works, but forgets.
+fn temporary(reason: &str) -> Result<GatewayState, CommandError> {
+    let dir = PrivateDir::create().map_err(|error| {
+        CommandError::new(format!("there is no folder for state: {reason}; {error}"))
+            .hint("name a folder that can be written to with --state-path")
+    })?;
+    tracing::warn!(
+        "{reason}: executions, events and stored outputs are lost when the gateway ends (name a folder with --state-path)"
+    );
+    Ok(GatewayState::Temporary(dir))
+}
+
+/// The options that every client notices.
+pub(crate) fn options(args: &Serve) -> Vec<String> {
+    let mut options = Vec::new();
+    if args.surface == SurfaceArg::Climax {
+        options.push("--surface climax".to_owned());
+    }
+    if args.yolo {
+        options.push("--yolo".to_owned());
+    }
+    options
+}
+
+fn refusal(config: &Path, owner: &GatewayOwner) -> CommandError {
+    let config = shell_quoted(&config.to_string_lossy());
+    let pid = owner.pid.map(|pid| format!("pid {pid}"));
+    let endpoint = owner.record.as_ref().and_then(|record| record.endpoint.clone());
+    let known: Vec<String> = pid.into_iter().chain(endpoint.clone()).collect();
+    let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+    let error = CommandError::new(format!("a gateway is already running for {config}{known}"));
+    let error = match endpoint {
+        Some(url) => error.hint(format!("use it: `muster agent --repl --endpoint {url}`")),
+        None => error,
+    };
+    error.hint(format!("or stop it: `muster stop --config-path {config}`"))
+}
