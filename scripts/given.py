@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the scenarios of the original muster and compares the result with the checked-in list.
 
-    given.py MUSTER SCENARIOS [--update] [--only TEXT] [--parallel N]
+    given.py MUSTER SCENARIOS [--list FILE] [--update] [--only TEXT] [--parallel N]
 
 Fails when a listed scenario fails or is missing. Names those that pass and are not listed; --update adds them
 to the list. --only runs the files with TEXT in their names and does not change the list.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-LIST = pathlib.Path(__file__).with_name("given-scenarios.txt")
+LIST = "given-scenarios.txt"
 HEAD = """\
 # Scenarios of the original that pass, one file name a line. `scripts/given.py --update` adds to it. Entries are
 # only removed by hand, with a reason.
@@ -31,10 +31,10 @@ EXCEPTIONS = {
 }
 
 
-def known():
-    if not LIST.exists():
+def known(names):
+    if not names.exists():
         return set()
-    lines = LIST.read_text(encoding="utf-8").splitlines()
+    lines = names.read_text(encoding="utf-8").splitlines()
     return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
@@ -68,15 +68,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("muster")
     parser.add_argument("scenarios", type=pathlib.Path)
+    parser.add_argument("--list", default=LIST, help="the list, beside this script")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--parallel", default="8")
     args = parser.parse_args()
+    names = pathlib.Path(__file__).with_name(args.list)
     with tempfile.TemporaryDirectory(prefix="given-") as staged:
         stage(args.scenarios, pathlib.Path(staged), args.only)
         results = run(args.muster, staged, args.parallel)
     passed = {name for name, word in results.items() if word == "PASSED"}
-    before = {name for name in known() if args.only in name}
+    before = {name for name in known(names) if args.only in name}
     worse, new = sorted(before - passed), sorted(passed - before)
     rest = sorted(set(results) - passed - before)
     print(f"\n{len(passed)} of {len(results)} given scenarios pass; {len(before)} are listed")
@@ -87,8 +89,8 @@ def main():
     for name in worse:
         print(f"  listed and does not pass: {name} ({results.get(name, 'missing')})")
     if args.update and not args.only:
-        lines = sorted(known() | passed)
-        LIST.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+        lines = sorted(known(names) | passed)
+        names.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     elif new:
         print("add them with scripts/given.py --update")
     return 1 if worse else 0

@@ -42,12 +42,9 @@ pub struct ExecutionReply {
     /// The arguments of the call.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub input: Map<String, Value>,
-    /// The steps, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepReply>,
-    /// The steps after the failure.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub on_failure: Vec<StepReply>,
+    /// The steps that ran, in order; none is null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<StepReply>>,
     /// The arguments that templates refer to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub template_vars: Vec<String>,
@@ -75,7 +72,4 @@ pub struct StepReply {
     /// Whether it was allowed to fail.
     #[serde(skip_serializing_if = "is_false")]
     pub allow_failure: bool,
-    /// The steps of a loop or a group.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Self>,
 }

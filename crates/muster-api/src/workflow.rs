@@ -51,11 +51,14 @@ pub struct WorkflowDefinition {
     /// Its steps, in order.
     pub steps: Vec<WorkflowStepInfo>,
     /// The steps after a failure.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "onFailure", skip_serializing_if = "Vec::is_empty")]
     pub on_failure: Vec<WorkflowStepInfo>,
     /// The template of its reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// The labels of its file.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, String>,
     /// Whether all of its tools can be called.
     #[serde(skip_serializing_if = "is_false")]
     pub available: bool,
@@ -100,7 +103,7 @@ pub struct WorkflowStepInfo {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
     /// The loop.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "forEach", skip_serializing_if = "Option::is_none")]
     pub for_each: Option<ForEachInfo>,
     /// The parallel steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -112,6 +115,9 @@ pub struct WorkflowStepInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Value>,
     /// Whether its result is part of the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<bool>,
+    /// The older name of `output`.
     #[serde(skip_serializing_if = "is_false")]
     pub store: bool,
     /// Whether it may be repeated after an interruption.

@@ -106,7 +106,13 @@ static METADATA: FieldTable = FieldTable::new(
             "The namespace of its events",
         )
         .or_null(),
-        Field::optional("labels", FieldType::Any, NONE, "Preserved, not used").or_null(),
+        Field::optional(
+            "labels",
+            FieldType::Any,
+            NONE,
+            "Labels by name; `filter_tools` finds the tools of workflows by theirs",
+        )
+        .or_null(),
         Field::optional("annotations", FieldType::Any, NONE, "Preserved, not used").or_null(),
         Field::optional("creationTimestamp", FieldType::Any, NONE, "Preserved, not used").or_null(),
     ],

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use crate::{
     cli::Param,
     effect::Effect,
+    json::{Raw, RawObject},
     name::{BackendName, ToolName},
     schema::validator::Validator,
     suggest,
@@ -42,7 +43,7 @@ pub struct ToolEntry {
     /// Its parameters by a CLI definition; none for tools that only have a schema.
     pub params: Option<Arc<[Param]>>,
     /// The definition as an MCP server listed it, in the server's own names; none for tools defined
-    /// by muster.
+    /// by muster, unless they carry `_meta`.
     pub definition: Option<Arc<RawValue>>,
     /// The effect that its definition states, where the definition is trusted; none where hints and
     /// the name decide.
@@ -51,6 +52,20 @@ pub struct ToolEntry {
     pub validator: Arc<Validator>,
     /// Who it is for.
     pub audience: ToolAudience,
+}
+
+/// The key of the labels in the `_meta` of a tool.
+pub const LABELS: &str = "muster.giantswarm.io/labels";
+
+impl ToolEntry {
+    /// The labels that its definition carries in `_meta`: a JSON object.
+    pub fn labels(&self) -> Option<Raw> {
+        // Few tools have labels, and searching is cheaper than parsing.
+        let definition = self.definition.as_deref().filter(|text| text.get().contains(LABELS))?;
+        let definition = RawObject::parse(definition)?;
+        let meta = RawObject::parse(definition.get("_meta")?)?;
+        meta.get(LABELS).map(ToOwned::to_owned)
+    }
 }
 
 /// Who a tool is for.

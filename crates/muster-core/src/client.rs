@@ -21,11 +21,28 @@ pub trait ClientHandle: fmt::Debug + Send + Sync {
     /// Sends a notification. It is dropped if it cannot be delivered.
     fn notify(&self, notice: Notification);
 
+    /// The session of the client, if it has one that outlives the request.
+    fn client_session(&self) -> Option<Arc<dyn ClientSession>> {
+        None
+    }
+
     /// Records that the request needs a capability that the client did not declare.
     fn missing_capability(&self, _capability: &str) {}
 
     /// Requests input and waits for the response. Dropping the future cancels the request.
     fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>>;
+}
+
+/// The session of a client.
+pub trait ClientSession: fmt::Debug + Send + Sync {
+    /// Sends a notification that belongs to no request; `false` if it cannot be delivered.
+    fn notify(&self, notification: &Notification) -> bool;
+
+    /// Starts a stream of notifications, which replaces the one before, and returns its number.
+    fn begin_stream(&self) -> u64;
+
+    /// The number of the newest stream.
+    fn newest_stream(&self) -> u64;
 }
 
 /// How a client can be asked for input while its request is served.

@@ -82,6 +82,7 @@ pub struct EventJournal {
     told: broadcast::Sender<Arc<Event>>,
     /// Closed when followers must stop.
     ending: CancellationToken,
+    tasks: TaskTracker,
 }
 
 /// The messages of the journal's task.
@@ -98,7 +99,7 @@ impl EventJournal {
         let (entries, heard) = mpsc::channel(WAITING);
         tasks.spawn(keep(Disk::new(root), heard));
         let (told, _) = broadcast::channel(FOLLOWED);
-        Self { entries, told, ending: CancellationToken::new() }
+        Self { entries, told, ending: CancellationToken::new(), tasks: tasks.clone() }
     }
 
     /// Records an event.
@@ -129,6 +130,11 @@ impl EventJournal {
     /// The events from now on.
     pub(crate) fn follow(&self) -> Following {
         Following { events: self.told.subscribe(), ending: self.ending.clone() }
+    }
+
+    /// Runs a follower in the background.
+    pub(crate) fn spawn(&self, follower: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(follower);
     }
 
     /// Ends all followers, which would delay the shutdown.

@@ -20,6 +20,7 @@ use muster_workflow::{
     JsonObject, Workflow, arguments,
     content::with_execution_id,
     find_cycle,
+    report::ReplyDetail,
     run::{self, CompletedSteps, RunOutcome, RunResult},
 };
 use serde_json::{Value as Json, json};
@@ -36,6 +37,9 @@ use crate::{
     handle::Handle,
     principals::Principals,
 };
+
+/// The argument by which a caller requests the results of all steps.
+const DEBUG: &str = "_debug";
 
 /// The workflows by name.
 pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
@@ -79,14 +83,15 @@ impl Workflows {
         Self { definitions, deps }
     }
 
-    async fn start(&self, cx: CallContext<'_>, name: &str, given: JsonObject) -> Outcome {
+    async fn start(&self, cx: CallContext<'_>, name: &str, mut given: JsonObject) -> Outcome {
         let Some(workflow) = self.definitions.get(name) else {
             return Outcome::failure(not_found(name));
         };
-        if let Some(why) = self.hindered(workflow, cx.caller) {
-            self.tell(workflow, Reason::WorkflowUnavailable, &why);
+        if let Some((why, detail)) = self.hindered(workflow, cx.caller) {
+            self.tell(workflow, Reason::WorkflowUnavailable, &detail);
             return Outcome::failure(why);
         }
+        let detail = reply_detail(&mut given);
         let (input, unfit) = match arguments::with_defaults(&workflow.spec, given.clone()) {
             Ok(input) => (input, None),
             Err(unfit) => (given, Some(unfit)),
@@ -101,7 +106,7 @@ impl Workflows {
         self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
         match unfit {
             Some(unfit) => self.end(workflow, live, refused(unfit.to_string())).await,
-            None => self.run(cx, workflow, live, input, CompletedSteps::new()).await,
+            None => self.run(cx, workflow, live, input, CompletedSteps::new(), detail).await,
         }
     }
 
@@ -113,9 +118,10 @@ impl Workflows {
         live: RunningExecution,
         input: JsonObject,
         past: CompletedSteps,
+        detail: ReplyDetail,
     ) -> Outcome {
         let host = Runner::new(cx, workflow, &live, &self.deps);
-        let ended = run::run(workflow, input, &host, past).await;
+        let ended = run::run(workflow, input, &host, past, detail).await;
         self.end(workflow, live, ended).await
     }
 
@@ -140,18 +146,21 @@ impl Workflows {
         with_execution_id(outcome, &id)
     }
 
-    /// Why a workflow cannot start.
-    fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<String> {
+    /// Why a workflow cannot start: for its caller, and for its events.
+    fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<(String, String)> {
         let name = &workflow.name;
         let state = self.deps.state_of(caller);
-        if !workflow.is_available(|tool| is_shown(&state, tool)) {
-            return Some(format!("workflow {name} is not available (missing required tools)"));
+        let missing = missing_tools(workflow, &self.definitions, &state);
+        if !missing.is_empty() {
+            let why = format!("workflow {name} is not available (missing required tools)");
+            return Some((why, format!("missing tools: {}", missing.join(", "))));
         }
         let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
-        Some(format!(
+        let why = format!(
             "workflow {name} calls itself: {}\nhint: take one of these calls out",
             way.join(" → ")
-        ))
+        );
+        Some((why.clone(), why))
     }
 
     fn tell(&self, workflow: &Workflow, reason: Reason, detail: &str) {
@@ -172,8 +181,27 @@ impl Backend for Workflows {
     }
 }
 
+/// The tools that a workflow needs and the caller of a snapshot cannot call.
+pub(crate) fn missing_tools(
+    workflow: &Workflow,
+    definitions: &Definitions,
+    state: &GatewaySnapshot,
+) -> Vec<String> {
+    let find = |name: &str| definitions.get(name).map(|found| &**found);
+    workflow.missing_tools(find, |tool| is_shown(state, tool))
+}
+
+/// Takes the reserved argument `_debug` out of the arguments of a call.
+fn reply_detail(given: &mut JsonObject) -> ReplyDetail {
+    match given.remove(DEBUG) {
+        Some(Json::Bool(true)) => ReplyDetail::Debug,
+        Some(Json::String(text)) if text == "true" => ReplyDetail::Debug,
+        Some(_) | None => ReplyDetail::Visible,
+    }
+}
+
 /// Whether a tool can be called.
-pub(crate) fn is_shown(state: &GatewaySnapshot, tool: &str) -> bool {
+fn is_shown(state: &GatewaySnapshot, tool: &str) -> bool {
     state.catalog.get(tool).is_some_and(|entry| state.policy.shows(entry))
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
+    client::{ClientHandle, ClientSession, InputError, InputMode, InputRequest, Notification},
     json::{Raw, RawObject},
     lock::Lock,
 };
@@ -152,6 +152,11 @@ impl ClientHandle for ClientChannel {
             (ClientState::Legacy(_), Outbox::None) => InputMode::Unsupported,
             (ClientState::Legacy(_), Outbox::Shared(_) | Outbox::Lazy(_)) => InputMode::Direct,
         }
+    }
+
+    fn client_session(&self) -> Option<Arc<dyn ClientSession>> {
+        let session = self.session().filter(|session| session.has_queue())?;
+        Some(Arc::clone(session) as Arc<dyn ClientSession>)
     }
 
     fn notify(&self, notification: Notification) {

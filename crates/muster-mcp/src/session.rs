@@ -2,15 +2,20 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
 use muster_core::{
+    client::{ClientSession, Notification},
     json::{Raw, RawObject},
     request::Change,
 };
 
-use crate::{input_requests::PendingInputs, lock::Lock, log_level::LogLevel};
+use tokio::sync::mpsc;
+
+use crate::{
+    input_requests::PendingInputs, lock::Lock, log_level::LogLevel, wire::notification_line,
+};
 
 /// The session state of one legacy client.
 #[derive(Debug)]
@@ -19,6 +24,9 @@ pub(crate) struct LegacySession {
     log_level: AtomicU8,
     subscriptions: Lock<BTreeSet<String>>,
     pub(crate) input_requests: PendingInputs,
+    /// The queue of messages that belong to no request.
+    queue: Option<mpsc::WeakSender<Vec<u8>>>,
+    streams: AtomicU64,
 }
 
 impl LegacySession {
@@ -29,7 +37,18 @@ impl LegacySession {
             log_level: AtomicU8::new(LogLevel::DEBUG.to_u8()),
             subscriptions: Lock::default(),
             input_requests: PendingInputs::default(),
+            queue: None,
+            streams: AtomicU64::new(0),
         }
+    }
+
+    /// A session whose client also receives messages that belong to no request, from this queue.
+    pub(crate) fn with_queue(queue: &mpsc::Sender<Vec<u8>>) -> Self {
+        Self { queue: Some(queue.downgrade()), ..Self::new() }
+    }
+
+    pub(crate) const fn has_queue(&self) -> bool {
+        self.queue.is_some()
     }
 
     /// The client sent `initialize`.
@@ -71,5 +90,21 @@ impl LegacySession {
             Change::Resource { uri } => self.subscriptions.lock().contains(uri),
             Change::ForOwner { change, .. } => self.is_notified_of(change),
         }
+    }
+}
+
+impl ClientSession for LegacySession {
+    fn notify(&self, notification: &Notification) -> bool {
+        let queue = self.queue.as_ref().and_then(mpsc::WeakSender::upgrade);
+        let line = || notification_line(&notification.method, Some(&notification.params));
+        queue.is_some_and(|queue| queue.try_send(line()).is_ok())
+    }
+
+    fn begin_stream(&self) -> u64 {
+        self.streams.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn newest_stream(&self) -> u64 {
+        self.streams.load(Ordering::Relaxed)
     }
 }

@@ -107,9 +107,9 @@ impl StdioSession {
         Self {
             server,
             caller: Arc::new(caller),
+            session: Arc::new(LegacySession::with_queue(&out)),
             out,
             requests: PendingRequests::default(),
-            session: Arc::new(LegacySession::new()),
             changes: None,
             notifier: JoinSet::new(),
             shutdown: CancellationToken::new(),

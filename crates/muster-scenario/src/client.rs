@@ -25,6 +25,8 @@ pub use tool_response::{ToolResponse, unwrap_envelope};
 
 /// The requested protocol version.
 const VERSION: &str = "2024-11-05";
+/// Scenarios see whole results, not previews.
+const MAX_TOKENS: u64 = 100_000_000;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default timeout of a call.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -181,7 +183,8 @@ impl Client {
         if meta_tools::is_meta_tool(tool) {
             return self.call_direct(tool, args, limit).await;
         }
-        let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": args}});
+        let call = json!({"name": tool, "arguments": args, "max_tokens": MAX_TOKENS});
+        let params = json!({"name": "call_tool", "arguments": call});
         let result = self.request("tools/call", &params, limit).await?;
         unwrap_envelope(&result)
     }

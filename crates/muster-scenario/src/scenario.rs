@@ -173,6 +173,8 @@ pub struct ConfigObject {
     pub kind: ObjectKind,
     /// Its name.
     pub name: String,
+    /// Its labels.
+    pub labels: Map<String, Value>,
     /// Its `spec`.
     pub spec: Map<String, Value>,
 }

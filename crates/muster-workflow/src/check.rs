@@ -11,7 +11,7 @@ use serde_json::{Value as Json, value::RawValue};
 
 use super::{
     JsonObject, StepAction, Workflow, WorkflowSpec, WorkflowStep, argument_check, find_cycle,
-    is_assumed_available,
+    is_assumed_available, render::indexed_path,
 };
 
 /// A problem that a run will have, or may have.
@@ -115,19 +115,9 @@ impl<'a> Check<'a> {
                 });
             }
         }
-        let mut seen = BTreeSet::new();
-        let spec = self.spec;
-        for (list, steps) in [("steps", &spec.steps), ("onFailure", &spec.on_failure)] {
-            for (index, step) in steps.iter().enumerate() {
-                for id in step.all().map(|step| &step.id) {
-                    if !seen.insert(id) {
-                        self.path = vec![list.to_owned(), index.to_string()];
-                        let what = format!("duplicate step ID '{id}' found");
-                        self.report(&what, "", "give one of them another `id`");
-                        self.path.clear();
-                    }
-                }
-            }
+        for (path, what) in self.spec.duplicate_ids() {
+            let hint = "give one of them another `id`".to_owned();
+            self.findings.push(WorkflowFinding { path, message: what, hint });
         }
     }
 
@@ -263,6 +253,12 @@ impl<'a> Check<'a> {
     }
 
     fn template(&mut self, text: &str) {
+        if self.path.first().is_some_and(|part| part == "output")
+            && let Some(path) = indexed_path(text)
+        {
+            let path = path.split(['.', '[']).map(str::to_owned).collect();
+            return self.reference(&DataReference { path, line: 1, column: 1 });
+        }
         let template = match Template::parse(text) {
             Ok(template) => template,
             Err(error) => {

@@ -1,26 +1,31 @@
 //! Evaluates conditions on results.
 
+use muster_template::Template;
 use serde_json::{Number, Value as Json};
 
 use super::{JsonObject, ResultExpectation, StepCondition};
 
 /// Evaluates a condition whose expected values are rendered. Of two expectations only those with paths
-/// count, and `expect` if none has paths.
-pub(super) fn holds(condition: &StepCondition, result: &Json, failed: bool) -> bool {
+/// count, and `expect` if none has paths. `render` computes a path that is a template.
+pub(super) fn holds(
+    condition: &StepCondition,
+    result: &Json,
+    failed: bool,
+    render: &dyn Fn(&str) -> Option<Json>,
+) -> bool {
     let (nothing, none) = (ResultExpectation::default(), ResultExpectation::default());
     let expect = condition.expect.as_ref().unwrap_or(&nothing);
     let expect_not = condition.expect_not.as_ref().unwrap_or(&none);
+    let every_path = |paths: &JsonObject| {
+        paths.iter().all(|(path, wanted)| match Template::is_template(path) {
+            true => render(path).is_some_and(|found| loosely_equal(&found, wanted)),
+            false => value_at(result, path).is_some_and(|found| loosely_equal(found, wanted)),
+        })
+    };
     let not = !expect_not.json_path.is_empty();
     let is = !expect.json_path.is_empty() || !not;
-    let as_expected = !is || (failed != expect.success && every_path(result, &expect.json_path));
-    let as_not_expected = !not || !result.is_object() || !every_path(result, &expect_not.json_path);
-    as_expected && as_not_expected
-}
-
-fn every_path(result: &Json, paths: &JsonObject) -> bool {
-    paths.iter().all(|(path, wanted)| {
-        value_at(result, path).is_some_and(|found| loosely_equal(found, wanted))
-    })
+    let as_expected = !is || (failed != expect.success && every_path(&expect.json_path));
+    as_expected && !(not && every_path(&expect_not.json_path))
 }
 
 /// The value at a path such as `pods.0.name` or `pods[0].name`. Keys with dots are found too.
@@ -73,7 +78,8 @@ mod tests {
         let steps = json!({"steps": [{"id": "a", "tool": "t", "condition": condition}]});
         let spec = read(&steps).unwrap().spec;
         let condition = spec.steps[0].condition.as_ref().unwrap();
-        assert_eq!(holds(condition, &result, failed), expect, "{condition:?}");
+        let render = |path: &str| (path == "{{ .result.a }}").then(|| result["a"].clone());
+        assert_eq!(holds(condition, &result, failed, &render), expect, "{condition:?}");
     }
 
     #[test]
@@ -107,6 +113,10 @@ mod tests {
             false,
         );
         check(expect(json!({"success": true, "json_path": {"a": 5}})), json!("text"), false, false);
+        let template = |path: &str| expect(json!({"success": true, "json_path": {path: 5}}));
+        check(template("{{ .result.a }}"), json!({"a": "5"}), false, true);
+        check(template("{{ .result.a }}"), json!({"a": 6}), false, false);
+        check(template("{{ .result.b }}"), json!({"a": 5}), false, false);
         // Paths without `success: true` ask for a failure.
         check(expect(json!({"json_path": {"a": 5}})), json!({"a": 5}), false, false);
         check(expect(json!({"json_path": {"a": 5}})), json!({"a": 5}), true, true);

@@ -177,7 +177,11 @@ impl SpecReader {
             None | Some(Json::Null) => Some(None),
             Some(condition) => self.within("condition", |walk| walk.condition(condition)).map(Some),
         };
-        let (store, output) = (self.flag(object, "store"), self.flag(object, "output"));
+        let store = self.flag(object, "store");
+        let output = match get(object, "output") {
+            None | Some(Json::Null) => Some(None),
+            Some(_) => self.flag(object, "output").map(Some),
+        };
         let allow_failure = self.flag(object, "allowFailure");
         let idempotent = self.flag(object, "idempotent");
         let description = self.text(object, "description");
@@ -190,7 +194,8 @@ impl SpecReader {
             id: id?,
             action: action?,
             condition: condition?,
-            store: store? | output?,
+            store: store?,
+            output: output?,
             allow_failure: allow_failure?,
             idempotent: idempotent?,
             description: description?,

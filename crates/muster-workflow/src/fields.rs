@@ -111,12 +111,12 @@ static STEP_OPTIONS: FieldTable = FieldTable::new(
         .in_calls("allow_failure"),
         Field::nullable("outputs", Map(&Any), NONE, "Accepted for compatibility"),
         Field::nullable(
-            "store",
+            "output",
             Boolean,
-            FALSE,
+            FieldDefault::Unset("the value of `store`"),
             "Whether its result is part of the workflow's result",
         ),
-        Field::nullable("output", Boolean, FALSE, "Another name of `store`").legacy(),
+        Field::nullable("store", Boolean, FALSE, "Older name of `output`"),
         Field::nullable(
             "idempotent",
             Boolean,

@@ -22,6 +22,8 @@ pub mod run;
 pub mod service;
 mod shown;
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use muster_core::value::Value;
 use serde_json::{Map, Value as Json};
@@ -83,8 +85,10 @@ pub struct WorkflowStep {
     pub action: StepAction,
     /// The condition; without one it always runs.
     pub condition: Option<StepCondition>,
-    /// Whether its result is stored.
+    /// Whether its result is part of the run's result, by the older name; used only without `output`.
     pub store: bool,
+    /// Whether its result is part of the run's result.
+    pub output: Option<bool>,
     /// Whether the workflow continues if it fails.
     pub allow_failure: bool,
     /// Whether it is idempotent.
@@ -148,13 +152,17 @@ pub struct ResultExpectation {
 }
 
 impl WorkflowStep {
-    /// The name of the tool, or the kind of group.
+    /// The name of the tool; empty for a group.
     pub fn tool(&self) -> &str {
         match &self.action {
             StepAction::Tool { tool, .. } => tool,
-            StepAction::ForEach { .. } => "forEach",
-            StepAction::Parallel { .. } => "parallel",
+            StepAction::ForEach { .. } | StepAction::Parallel { .. } => "",
         }
+    }
+
+    /// Whether its result is part of the run's result. Templates see every result.
+    pub fn is_visible(&self) -> bool {
+        self.output.unwrap_or(self.store)
     }
 
     /// Its nested steps.
@@ -171,37 +179,115 @@ impl WorkflowStep {
     }
 }
 
+impl WorkflowSpec {
+    /// The ids that occur twice where they must be unique, by the path of their list.
+    fn duplicate_ids(&self) -> Vec<(Vec<String>, String)> {
+        let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+        let mut found = Vec::new();
+        let mut look =
+            |path: Vec<String>, steps: &[WorkflowStep], message: &dyn Fn(&str) -> String| {
+                let mut seen = BTreeSet::new();
+                for (index, step) in steps.iter().enumerate() {
+                    if !seen.insert(&step.id) {
+                        let path = path.iter().cloned().chain([index.to_string()]).collect();
+                        found.push((path, message(&step.id)));
+                    }
+                }
+            };
+        look(path(&["steps"]), &self.steps, &|id| format!("duplicate step ID '{id}' found"));
+        for (index, step) in self.steps.iter().enumerate() {
+            let (kind, path) = match &step.action {
+                StepAction::Tool { .. } => continue,
+                StepAction::ForEach { .. } => {
+                    ("forEach", path(&["steps", &index.to_string(), "forEach", "steps"]))
+                }
+                StepAction::Parallel { .. } => {
+                    ("parallel", path(&["steps", &index.to_string(), "parallel"]))
+                }
+            };
+            look(path, step.inner(), &|id| {
+                format!("step {} {kind}: duplicate sub-step id '{id}'", step.id)
+            });
+        }
+        look(path(&["onFailure"]), &self.on_failure, &|id| {
+            format!("onFailure: duplicate sub-step id '{id}'")
+        });
+        found
+    }
+}
+
 impl Workflow {
     /// A workflow without a file.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, spec: WorkflowSpec) -> Self {
         Self { name: name.into(), namespace: namespace.into(), spec, extra: Vec::new() }
     }
 
+    /// Its labels, by which tools are filtered.
+    pub fn labels(&self) -> Vec<(&str, String)> {
+        let text = |value: &Value| match value {
+            Value::Text(text) | Value::Int(text) => Some(text.clone()),
+            Value::Bool(flag) => Some(flag.to_string()),
+            Value::Float(number) => Some(number.to_string()),
+            Value::Null | Value::Timestamp(_) | Value::List(_) | Value::Map(_) => None,
+        };
+        let of_file = self.extra.iter().filter_map(|(key, value)| match (key, value) {
+            (Value::Text(key), Value::Map(labels)) if key == "labels" => Some(labels),
+            _ => None,
+        });
+        let each = of_file.flatten().filter_map(|(key, value)| match key {
+            Value::Text(key) => Some((key.as_str(), text(value)?)),
+            _ => None,
+        });
+        each.collect()
+    }
+
+    /// All its steps: nested ones and those of `onFailure` too.
+    fn all_steps(&self) -> impl Iterator<Item = &WorkflowStep> {
+        self.spec.steps.iter().chain(&self.spec.on_failure).flat_map(WorkflowStep::all)
+    }
+
     /// The tools that its steps call, with repetitions.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
-        let steps = self.spec.steps.iter().flat_map(WorkflowStep::all);
-        steps.filter_map(|step| match &step.action {
-            StepAction::Tool { tool, .. } => Some(tool.as_str()),
-            StepAction::ForEach { .. } | StepAction::Parallel { .. } => None,
-        })
+        self.all_steps().map(WorkflowStep::tool).filter(|tool| !tool.is_empty())
     }
 
     /// Every tool it may call: in steps, conditions and `onFailure`.
     pub fn reachable_tools(&self) -> impl Iterator<Item = &str> {
-        let steps = self.spec.steps.iter().chain(&self.spec.on_failure).flat_map(WorkflowStep::all);
         let conditions =
-            self.spec.steps.iter().chain(&self.spec.on_failure).flat_map(WorkflowStep::all);
-        let tools = steps.filter_map(|step| match &step.action {
-            StepAction::Tool { tool, .. } => Some(tool.as_str()),
-            StepAction::ForEach { .. } | StepAction::Parallel { .. } => None,
-        });
-        tools.chain(conditions.filter_map(|step| step.condition.as_ref()?.tool.as_deref()))
+            self.all_steps().filter_map(|step| step.condition.as_ref()?.tool.as_deref());
+        self.tools().chain(conditions)
     }
 
-    /// Whether all its tools are available, as `known` says. Core tools and other workflows count as
-    /// available: calling them gives a better error.
-    pub fn is_available(&self, known: impl Fn(&str) -> bool) -> bool {
-        self.tools().all(|tool| is_assumed_available(tool) || known(tool))
+    /// The tools that it needs and `known` does not have, those of the workflows that it calls included. The
+    /// tools of conditions are not needed: without them a condition does not hold.
+    pub fn missing_tools<'a>(
+        &'a self,
+        find: impl Fn(&str) -> Option<&'a Self>,
+        known: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut seen = BTreeSet::from([self.name.as_str()]);
+        let mut waiting = vec![self];
+        while let Some(workflow) = waiting.pop() {
+            for tool in workflow.tools() {
+                let is_there = match tool.strip_prefix(TOOL_PREFIX) {
+                    Some(name) => match find(name).filter(|_| known(tool)) {
+                        Some(nested) => {
+                            if seen.insert(nested.name.as_str()) {
+                                waiting.push(nested);
+                            }
+                            true
+                        }
+                        None => false,
+                    },
+                    None => is_assumed_available(tool) || known(tool),
+                };
+                if !is_there && !missing.iter().any(|known| known == tool) {
+                    missing.push(tool.to_owned());
+                }
+            }
+        }
+        missing
     }
 
     /// The name of its tool.
@@ -211,7 +297,7 @@ impl Workflow {
 }
 
 /// Names that count as available, whether there is such a tool or not.
-const ASSUMED_PREFIXES: [&str; 8] = [
+const ASSUMED_PREFIXES: [&str; 7] = [
     "core_workflow_",
     "core_service_",
     "core_config_",
@@ -219,7 +305,6 @@ const ASSUMED_PREFIXES: [&str; 8] = [
     "core_mcpserver_",
     "core_events",
     "core_auth_",
-    TOOL_PREFIX,
 ];
 
 /// Whether a tool counts as available without a lookup.
@@ -232,7 +317,7 @@ pub fn find_cycle<'a>(
     start: &'a Workflow,
     find: &impl Fn(&str) -> Option<&'a Workflow>,
 ) -> Option<Vec<String>> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut waiting = vec![vec![start]];
     while let Some(way) = waiting.pop() {
         let Some(last) = way.last() else { continue };

@@ -76,6 +76,9 @@ pub struct RunRecord {
     /// Its steps.
     #[serde(default)]
     pub steps: Vec<StepRecord>,
+    /// Whether large values were left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// The record of a step.
@@ -109,6 +112,12 @@ pub struct StepRecord {
     pub stored_as: String,
 }
 
+/// The size of a record beyond which its large values are left out.
+const MAX_RECORD: usize = 256 * 1024;
+/// The size of a value that stays in a large record.
+const MAX_VALUE: usize = 32 * 1024;
+const TRUNCATED: &str = "[truncated: payload exceeded retention size limit]";
+
 /// The status of a step that started and may not have ended.
 const INTERRUPTED: &str = "interrupted";
 
@@ -130,7 +139,7 @@ impl StepRecord {
             input: report.input.clone(),
             result: report.recorded(),
             error: report.error.clone(),
-            stored_as: report.id.clone(),
+            stored_as: report.result_name(),
         }
     }
 }
@@ -227,7 +236,8 @@ impl RunJournal {
                     story.open.push((step, tool, at));
                 }
                 JournalEntry::Ended { at, report, value } => {
-                    let place = story.open.iter().position(|(step, ..)| *step == report.id);
+                    let key = report.key();
+                    let place = story.open.iter().position(|(step, ..)| *step == key);
                     let began = place.map(|place| story.open.remove(place).2);
                     story.last = at.clone();
                     let began = began.unwrap_or_else(|| at.clone());
@@ -252,12 +262,8 @@ impl RunJournal {
             return None;
         }
         let ended = |id: &str| {
-            let of_loop = |known: &str| {
-                let number = known.strip_prefix(id).and_then(|rest| rest.strip_prefix('_'));
-                number.is_some_and(|number| number.parse::<usize>().is_ok())
-            };
-            self.ended.iter().any(|(report, ..)| report.id == id)
-                && !self.open.iter().any(|(step, ..)| step == id || of_loop(step))
+            self.ended.iter().any(|(report, ..)| report.key() == id)
+                && !self.open.iter().any(|(step, ..)| step == id)
         };
         let safe = spec.steps.iter().all(|step| match step.inner() {
             [] => step.idempotent || ended(&step.id),
@@ -266,7 +272,7 @@ impl RunJournal {
         let past = self
             .ended
             .iter()
-            .map(|(report, value, ..)| (report.id.clone(), (report.clone(), value.clone())));
+            .map(|(report, value, ..)| (report.key(), (report.clone(), value.clone())));
         safe.then(|| past.collect())
     }
 
@@ -316,6 +322,7 @@ impl RunRecord {
             result: Json::Null,
             error: None,
             steps: Vec::new(),
+            truncated: false,
         }
     }
 
@@ -340,6 +347,30 @@ impl RunRecord {
         }
     }
 
+    /// The record as it is stored: in a large one, large values are replaced by a marker.
+    pub fn bounded(mut self) -> Self {
+        if json_size(&self) <= MAX_RECORD {
+            return self;
+        }
+        let cut = |input: &mut JsonObject, result: &mut Json| {
+            let mut cut = false;
+            if json_size(input) > MAX_VALUE {
+                *input = JsonObject::from_iter([("_truncated".to_owned(), TRUNCATED.into())]);
+                cut = true;
+            }
+            if json_size(result) > MAX_VALUE {
+                *result = TRUNCATED.into();
+                cut = true;
+            }
+            cut
+        };
+        self.truncated |= cut(&mut self.input, &mut self.result);
+        for step in &mut self.steps {
+            self.truncated |= cut(&mut step.input, &mut step.result);
+        }
+        self
+    }
+
     /// Its entry in lists.
     pub fn summary(&self) -> RunSummary {
         RunSummary {
@@ -359,6 +390,7 @@ impl RunRecord {
     pub fn without_steps(&self) -> Json {
         let mut object = object(self);
         object.remove("steps");
+        object.remove("truncated");
         if let Some(Json::Object(result)) = object.get_mut("result") {
             result.remove("steps");
             result.remove("template_vars");
@@ -368,7 +400,8 @@ impl RunRecord {
 
     /// The record with one of its steps only; `None` if it has no such step.
     pub fn only_step(&self, id: &str) -> Option<Json> {
-        let step = self.steps.iter().find(|step| step.step_id == id)?;
+        let by_id = self.steps.iter().find(|step| step.step_id == id);
+        let step = by_id.or_else(|| self.steps.iter().find(|step| step.stored_as == id))?;
         let mut object = object(self);
         object.remove("result");
         object.remove("error");
@@ -379,6 +412,11 @@ impl RunRecord {
         }
         Some(Json::Object(object))
     }
+}
+
+/// The size of a value as JSON.
+fn json_size(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| json.len())
 }
 
 fn object(record: &RunRecord) -> JsonObject {

@@ -3,7 +3,7 @@
 use muster_template::{ErrorStage, RenderContext, Template, TemplateError};
 use serde_json::Value as Json;
 
-use super::JsonObject;
+use super::{JsonObject, condition::value_at};
 
 /// The type of a text that is one template.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,20 +32,45 @@ impl<'a> Renderer<'a> {
         let each = args.iter();
         each.map(|(name, value)| match self.value(value, TemplateTarget::Argument) {
             Ok(value) => Ok((name.clone(), value)),
-            Err(error) => Err(format!("failed to render arguments for argument '{name}': {error}")),
+            Err(error) => Err(format!(
+                "failed to render arguments for argument '{name}': failed to render arguments: {error}"
+            )),
         })
         .collect()
     }
 
     /// A value, recursively. Keys are not templates.
     pub(super) fn value(&mut self, value: &Json, leaf: TemplateTarget) -> Result<Json, String> {
+        self.at("", value, leaf).map_err(|(_, error)| error)
+    }
+
+    /// The output of a workflow. An error begins with the path of the template.
+    pub(super) fn output(&mut self, output: &Json) -> Result<Json, String> {
+        self.at("output", output, TemplateTarget::Output)
+            .map_err(|(path, error)| format!("{path}: {error}"))
+    }
+
+    /// The error is preceded by the path of the template.
+    fn at(
+        &mut self,
+        path: &str,
+        value: &Json,
+        leaf: TemplateTarget,
+    ) -> Result<Json, (String, String)> {
         match value {
-            Json::String(text) if Template::is_template(text) => self.leaf(text, leaf),
-            Json::Array(items) => items.iter().map(|item| self.value(item, leaf)).collect(),
+            Json::String(text) if Template::is_template(text) => {
+                self.leaf(text, leaf).map_err(|error| (path.to_owned(), error))
+            }
+            Json::Array(items) => {
+                let each = items.iter().enumerate();
+                each.map(|(index, item)| self.at(&format!("{path}.{index}"), item, leaf)).collect()
+            }
             Json::Object(object) => {
                 let each = object.iter();
-                let rendered: Result<JsonObject, String> = each
-                    .map(|(name, value)| Ok((name.clone(), self.value(value, leaf)?)))
+                let rendered: Result<JsonObject, _> = each
+                    .map(|(name, value)| {
+                        Ok((name.clone(), self.at(&format!("{path}.{name}"), value, leaf)?))
+                    })
                     .collect();
                 rendered.map(Json::Object)
             }
@@ -54,6 +79,10 @@ impl<'a> Renderer<'a> {
     }
 
     fn leaf(&mut self, text: &str, leaf: TemplateTarget) -> Result<Json, String> {
+        if let Some(path) = indexed_path(text).filter(|_| leaf == TemplateTarget::Output) {
+            let found = value_at(self.data, path);
+            return found.cloned().ok_or_else(|| format!("path '{path}' not found"));
+        }
         let template = Template::parse(text).map_err(|error| worded(&error))?;
         self.note(&template);
         // Rarely used: not worth a cache.
@@ -81,6 +110,13 @@ impl<'a> Renderer<'a> {
     }
 }
 
+/// The path of a text such as `{{ .results.pods.items[0].name }}`: Go's templates have no such index.
+pub(super) fn indexed_path(text: &str) -> Option<&str> {
+    let path = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim().strip_prefix('.')?;
+    let is_path = |letter: char| letter.is_alphanumeric() || "_.[]-".contains(letter);
+    (path.contains('[') && path.chars().all(is_path)).then_some(path)
+}
+
 /// The older name of the results.
 fn with_context(data: &Json) -> Json {
     let mut data = data.clone();
@@ -93,9 +129,7 @@ fn with_context(data: &Json) -> Json {
 
 fn worded(error: &TemplateError) -> String {
     match error.stage {
-        ErrorStage::Parse => format!("failed to render arguments: invalid template: {error}"),
-        ErrorStage::Execute | ErrorStage::Limit => {
-            format!("failed to render arguments: template execution failed: {error}")
-        }
+        ErrorStage::Parse => format!("invalid template: {error}"),
+        ErrorStage::Execute | ErrorStage::Limit => format!("template execution failed: {error}"),
     }
 }

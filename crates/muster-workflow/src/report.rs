@@ -32,9 +32,15 @@ pub struct ConditionResult {
 /// The report of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// The id of the step; in a loop followed by the number of the item.
+    /// The id of the step.
     pub id: String,
-    /// The tool that it called.
+    /// The group that it is nested in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The number of the item, in a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<usize>,
+    /// The tool that it called; empty for a group.
     pub tool: String,
     /// Its status.
     pub status: StepStatus,
@@ -44,7 +50,7 @@ pub struct StepReport {
     /// Whether it was allowed to fail.
     #[serde(default)]
     pub allow_failure: bool,
-    /// Its result, if stored.
+    /// Its result, if visible.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
     /// Why it failed.
@@ -53,14 +59,27 @@ pub struct StepReport {
     /// The arguments of the call.
     #[serde(default)]
     pub input: JsonObject,
-    /// The reports of its nested steps.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Self>,
 }
 
 impl StepReport {
-    /// The report in the result of a run.
-    pub fn shown(&self) -> Json {
+    /// The name that is unique in the run. Steps of two groups may have the same id.
+    pub fn key(&self) -> String {
+        match &self.group {
+            Some(group) => format!("{group}/{}", self.result_name()),
+            None => self.result_name(),
+        }
+    }
+
+    /// The name by which later steps refer to its result.
+    pub fn result_name(&self) -> String {
+        match self.item {
+            Some(item) => format!("{}_{item}", self.id),
+            None => self.id.clone(),
+        }
+    }
+
+    /// The report in the result of a run, with `result` in place of its visible one.
+    fn shown(&self, result: &Json) -> Json {
         let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
         if self.allow_failure {
@@ -77,13 +96,10 @@ impl StepReport {
             put("error", error.as_str().into());
         }
         put("id", self.id.as_str().into());
-        if !self.result.is_null() {
-            put("result", self.result.clone());
+        if !result.is_null() {
+            put("result", result.clone());
         }
         put("status", json!(self.status));
-        if !self.steps.is_empty() {
-            put("steps", self.steps.iter().map(Self::shown).collect());
-        }
         put("tool", self.tool.as_str().into());
         Json::Object(object)
     }
@@ -107,11 +123,15 @@ impl StepReport {
         }
         Json::Object(object)
     }
+}
 
-    /// Itself and the reports of its nested steps.
-    pub fn all(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(&self.steps)
-    }
+/// The results of steps that the result of a run contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyDetail {
+    /// Those of visible steps.
+    Visible,
+    /// All of them.
+    Debug,
 }
 
 /// The data of a run's result.
@@ -119,8 +139,9 @@ pub(super) struct RunReport<'a> {
     pub(super) workflow: &'a Workflow,
     pub(super) status: StepStatus,
     pub(super) input: &'a Json,
-    pub(super) reports: &'a [StepReport],
-    pub(super) after_failure: &'a [StepReport],
+    /// The steps with their results.
+    pub(super) steps: &'a [(StepReport, Json)],
+    pub(super) detail: ReplyDetail,
     pub(super) used_inputs: &'a [String],
 }
 
@@ -131,11 +152,14 @@ impl RunReport<'_> {
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
         put("execution_id", "".into());
         put("input", self.input.clone());
-        if !self.after_failure.is_empty() {
-            put("on_failure", self.after_failure.iter().map(StepReport::shown).collect());
-        }
         put("status", json!(self.status));
-        put("steps", self.reports.iter().map(StepReport::shown).collect());
+        let step = |(report, value): &(StepReport, Json)| match self.detail {
+            ReplyDetail::Visible => report.shown(&report.result),
+            ReplyDetail::Debug => report.shown(value),
+        };
+        // Clients expect null where nothing ran.
+        let steps: Vec<Json> = self.steps.iter().map(step).collect();
+        put("steps", if steps.is_empty() { Json::Null } else { steps.into() });
         put("template_vars", self.used_inputs.into());
         put("workflow", self.workflow.name.as_str().into());
         object

@@ -1,13 +1,11 @@
 //! Parses a workflow from the arguments of a core tool. The error texts are a contract, and report one
 //! problem at a time.
 
-use std::collections::BTreeSet;
-
 use muster_core::name::check_resource_name;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use super::{JsonObject, WorkflowSpec, definition};
+use super::{WorkflowSpec, definition};
 
 /// Why arguments are not a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -47,10 +45,11 @@ pub fn read(request: &Json) -> Result<(String, WorkflowSpec), InvalidWorkflow> {
         return Err(form("steps argument is required"));
     };
     for (index, item) in steps.iter().enumerate() {
-        step(item).map_err(|text| {
-            let text = format!("validation failed: steps: step {index}{text}");
-            InvalidWorkflow::Malformed(text)
-        })?;
+        step(item)
+            .map_err(|text| form(&format!("validation failed: steps: step {index}{text}")))?;
+    }
+    if let Some(after) = field(request, ["onFailure", "on_failure"]).and_then(Json::as_array) {
+        sub_steps(after).map_err(|text| form(&format!("validation failed: onFailure: {text}")))?;
     }
     if steps.is_empty() {
         return Err(InvalidWorkflow::Inconsistent(
@@ -67,19 +66,10 @@ pub fn read(request: &Json) -> Result<(String, WorkflowSpec), InvalidWorkflow> {
             issues.iter().map(|issue| format!("{}: {}", issue.path.join("."), issue.message));
         InvalidWorkflow::Inconsistent(texts.collect::<Vec<_>>().join("; "))
     })?;
-    let mut ids = BTreeSet::new();
-    for step in
-        spec.spec.steps.iter().chain(&spec.spec.on_failure).flat_map(super::WorkflowStep::all)
-    {
-        if !ids.insert(&step.id) {
-            return Err(InvalidWorkflow::Inconsistent(format!(
-                "duplicate step ID '{}' found",
-                step.id
-            )));
-        }
+    match spec.spec.duplicate_ids().into_iter().next() {
+        Some((_, message)) => Err(InvalidWorkflow::Inconsistent(message)),
+        None => Ok((name.to_owned(), spec.spec)),
     }
-    let spec = spec.spec.clone();
-    Ok((name.to_owned(), spec))
 }
 
 fn argument(name: &str, arg: &Json) -> Result<(), String> {
@@ -92,49 +82,121 @@ fn argument(name: &str, arg: &Json) -> Result<(), String> {
     }
 }
 
+/// A field by either of its spellings.
+fn field<'j>(object: &'j Json, names: [&str; 2]) -> Option<&'j Json> {
+    names.iter().find_map(|name| object.get(*name)).filter(|value| !value.is_null())
+}
+
 /// The text starts with what follows the number of the step.
 fn step(step: &Json) -> Result<(), String> {
-    let Json::Object(step) = step else { return Err(" is not a valid object".to_owned()) };
-    let is_group = ["forEach", "for_each", "parallel"].iter().any(|name| step.contains_key(*name));
-    let needed: &[&str] = if is_group { &["id"] } else { &["id", "tool"] };
-    for name in needed {
-        match step.get(*name).and_then(Json::as_str) {
-            None => return Err(format!(": {name} is required")),
-            Some("") => return Err(format!(": {name} cannot be empty")),
-            Some(_) => (),
-        }
+    if !step.is_object() {
+        return Err(" is not a valid object".to_owned());
     }
-    match step.get("condition") {
-        Some(Json::Object(of)) => {
-            condition(of).map_err(|text| format!(": invalid condition: {text}"))
-        }
-        Some(_) | None => Ok(()),
+    let id = id(step).map_err(|text| format!(": {text}"))?;
+    action(step).map_err(|text| format!(" ({id}): {text}"))?;
+    match step.get("condition").filter(|of| of.is_object()) {
+        Some(of) => condition(of).map_err(|text| format!(": invalid condition: {text}")),
+        None => Ok(()),
     }
 }
 
-fn condition(condition: &JsonObject) -> Result<(), String> {
-    let text = |names: [&str; 2]| {
-        let mut found = names.iter().filter_map(|name| condition.get(*name)?.as_str());
-        found.any(|text| !text.is_empty())
+fn id(step: &Json) -> Result<&str, String> {
+    match step.get("id").and_then(Json::as_str) {
+        None => Err("id is required".to_owned()),
+        Some("") => Err("id cannot be empty".to_owned()),
+        Some(id) => Ok(id),
+    }
+}
+
+/// Exactly one of a tool, a loop and a group.
+fn action(step: &Json) -> Result<(), String> {
+    let for_each = field(step, ["forEach", "for_each"]);
+    if let Some(for_each) = for_each {
+        let steps =
+            for_each.get("steps").and_then(Json::as_array).filter(|steps| !steps.is_empty());
+        let checked = match (for_each.get("items"), steps) {
+            (Some(Json::String(items)), _) if items.is_empty() => None,
+            (Some(Json::String(_) | Json::Array(_)), None) => {
+                Some(Err("steps is required and must contain at least one sub-step".to_owned()))
+            }
+            (Some(Json::String(_) | Json::Array(_)), Some(steps)) => Some(sub_steps(steps)),
+            (Some(_) | None, _) => None,
+        };
+        let unusable = "items is required and must be a template string";
+        checked
+            .unwrap_or_else(|| Err(unusable.to_owned()))
+            .map_err(|text| format!("invalid forEach: {text}"))?;
+    }
+    let parallel = match field(step, ["parallel", "parallel"]) {
+        Some(Json::Array(steps)) => {
+            sub_steps(steps).map_err(|text| format!("invalid parallel: {text}"))?;
+            !steps.is_empty()
+        }
+        Some(_) => return Err("invalid parallel: it must be a list of sub-steps".to_owned()),
+        None => false,
     };
-    if text(["template", "template"]) {
-        return Ok(());
+    let tool = step.get("tool").and_then(Json::as_str);
+    let problem = match (tool, for_each.is_some(), parallel) {
+        (Some(""), ..) => "tool cannot be empty",
+        (None, false, false) => "one of tool, forEach, or parallel is required",
+        (Some(_), true, _) | (Some(_), _, true) => {
+            "tool is mutually exclusive with forEach/parallel"
+        }
+        (None, true, true) => "forEach and parallel are mutually exclusive",
+        (Some(_), false, false) | (None, true, false) | (None, false, true) => return Ok(()),
+    };
+    Err(problem.to_owned())
+}
+
+fn sub_steps(steps: &[Json]) -> Result<(), String> {
+    for (index, step) in steps.iter().enumerate() {
+        let id = id(step).map_err(|text| format!("sub-step {index}: {text}"))?;
+        let at = |text: &str| format!("sub-step {index} ({id}): {text}");
+        match step.get("tool").and_then(Json::as_str) {
+            Some("") | None => return Err(at("tool is required")),
+            Some(_) => (),
+        }
+        if let Some(of) = step.get("condition").filter(|of| of.is_object()) {
+            condition(of).map_err(|text| at(&format!("invalid condition: {text}")))?;
+        }
     }
-    if !text(["tool", "tool"]) && !text(["from_step", "fromStep"]) {
-        return Err("either tool or from_step is required".to_owned());
+    Ok(())
+}
+
+fn condition(condition: &Json) -> Result<(), String> {
+    let given = |names: [&str; 2]| {
+        field(condition, names).and_then(Json::as_str).is_some_and(|text| !text.is_empty())
+    };
+    let sources = [
+        given(["template", "template"]),
+        given(["tool", "tool"]),
+        given(["fromStep", "from_step"]),
+    ];
+    match sources {
+        [true, false, false] => return Ok(()),
+        [true, ..] => {
+            return Err("condition.template is mutually exclusive with tool/fromStep".to_owned());
+        }
+        [false, false, false] => {
+            return Err("condition requires exactly one of template, tool, or fromStep".to_owned());
+        }
+        [false, true, true] => {
+            return Err("condition: tool and fromStep are mutually exclusive (set exactly one of template, \
+                        tool, or fromStep)"
+                .to_owned());
+        }
+        [false, true, false] | [false, false, true] => (),
     }
-    let side = |names: [&str; 2]| names.iter().find_map(|name| condition.get(*name)?.as_object());
-    let (expect, not) = (side(["expect", "expect"]), side(["expect_not", "expectNot"]));
+    let side = |names: [&str; 2]| field(condition, names).filter(|side| side.is_object());
+    let (expect, not) = (side(["expect", "expect"]), side(["expectNot", "expect_not"]));
     if expect.is_none() && not.is_none() {
-        return Err("either expect or expect_not is required".to_owned());
+        return Err("a tool or fromStep condition requires expect or expectNot".to_owned());
     }
-    for (name, side) in [("expect", expect), ("expect_not", not)] {
+    for (name, side) in [("expect", expect), ("expectNot", not)] {
         let Some(side) = side else { continue };
         let given = ["success", "json_path", "jsonPath"];
-        if !given.iter().any(|name| side.contains_key(*name)) {
-            return Err(format!(
-                "invalid {name}: either success field or json_path must be provided"
-            ));
+        if !given.iter().any(|name| side.get(*name).is_some()) {
+            return Err(format!("invalid {name}: either success or jsonPath must be provided"));
         }
     }
     Ok(())
@@ -179,15 +241,73 @@ mod tests {
         steps(json!([1]), "step 0 is not a valid object");
         steps(json!([{"tool": "t"}]), "step 0: id is required");
         steps(json!([{"id": "", "tool": "t"}]), "step 0: id cannot be empty");
-        steps(json!([{"id": "a", "tool": "t"}, {"id": "b"}]), "step 1: tool is required");
-        steps(json!([{"id": "a", "tool": ""}]), "step 0: tool cannot be empty");
+        let one_of = "step 1 (b): one of tool, forEach, or parallel is required";
+        steps(json!([{"id": "a", "tool": "t"}, {"id": "b"}]), one_of);
+        steps(json!([{"id": "a", "tool": "t"}, {"id": "b", "parallel": []}]), one_of);
+        steps(json!([{"id": "a", "tool": ""}]), "step 0 (a): tool cannot be empty");
+        let group = |step: Json, text: &str| steps(json!([step]), &format!("step 0 (a): {text}"));
+        let each = |each: Json, text: &str| {
+            group(json!({"id": "a", "forEach": each}), &format!("invalid forEach: {text}"));
+        };
+        let no_items = "items is required and must be a template string";
+        each(json!({"steps": [{"id": "b", "tool": "t"}]}), no_items);
+        each(json!({"items": "", "steps": [{"id": "b", "tool": "t"}]}), no_items);
+        each(json!({"items": 5, "steps": [{"id": "b", "tool": "t"}]}), no_items);
+        let no_steps = "steps is required and must contain at least one sub-step";
+        each(json!({"items": "{{ .input.l }}"}), no_steps);
+        each(json!({"items": "{{ .input.l }}", "steps": []}), no_steps);
+        each(json!({"items": "x", "steps": [{"tool": "t"}]}), "sub-step 0: id is required");
+        group(
+            json!({"id": "a", "parallel": [{"id": "b", "parallel": []}]}),
+            "invalid parallel: sub-step 0 (b): tool is required",
+        );
+        let inner = json!([{"id": "b", "tool": "t"}]);
+        let loop_of = json!({"items": "x", "steps": inner});
+        group(
+            json!({"id": "a", "tool": "t", "parallel": inner}),
+            "tool is mutually exclusive with forEach/parallel",
+        );
+        group(
+            json!({"id": "a", "forEach": loop_of, "parallel": inner}),
+            "forEach and parallel are mutually exclusive",
+        );
         let when = |condition: Json| json!([{"id": "a", "tool": "t", "condition": condition}]);
         let invalid = |text: &str| format!("step 0: invalid condition: {text}");
-        steps(when(json!({})), &invalid("either tool or from_step is required"));
-        steps(when(json!({"tool": "x"})), &invalid("either expect or expect_not is required"));
+        let exactly = "condition requires exactly one of template, tool, or fromStep";
+        steps(when(json!({})), &invalid(exactly));
+        steps(
+            when(json!({"template": "{{ true }}", "tool": "x", "expect": {"success": true}})),
+            &invalid("condition.template is mutually exclusive with tool/fromStep"),
+        );
+        steps(
+            when(json!({"tool": "x", "from_step": "y"})),
+            &invalid(
+                "condition: tool and fromStep are mutually exclusive (set exactly one of template, \
+                 tool, or fromStep)",
+            ),
+        );
+        let needs = "a tool or fromStep condition requires expect or expectNot";
+        steps(when(json!({"tool": "x"})), &invalid(needs));
         steps(
             when(json!({"from_step": "x", "expect_not": {}})),
-            &invalid("invalid expect_not: either success field or json_path must be provided"),
+            &invalid("invalid expectNot: either success or jsonPath must be provided"),
+        );
+        let twice = json!([{"id": "b", "tool": "t"}, {"id": "b", "tool": "t"}]);
+        check(
+            json!({"name": "w", "steps": [{"id": "a", "parallel": twice}]}),
+            "sense: step a parallel: duplicate sub-step id 'b'",
+        );
+        check(
+            json!({"name": "w", "steps": [{"id": "a", "forEach": {"items": "x", "steps": twice}}]}),
+            "sense: step a forEach: duplicate sub-step id 'b'",
+        );
+        check(
+            json!({"name": "w", "steps": [{"id": "b", "tool": "t"}], "onFailure": twice}),
+            "sense: onFailure: duplicate sub-step id 'b'",
+        );
+        check(
+            json!({"name": "w", "steps": [{"id": "b", "tool": "t"}], "on_failure": [{"id": "c"}]}),
+            "form: validation failed: onFailure: sub-step 0 (c): tool is required",
         );
         check(
             json!({"name": "w", "steps": [{"id": "a", "tool": "t"}, {"id": "a", "tool": "t"}]}),
@@ -197,10 +317,6 @@ mod tests {
             json!({"name": "../w", "steps": [{"id": "a", "tool": "t"}]}),
             "sense: invalid name '../w': it must not begin with a dot",
         );
-        check(
-            json!({"name": "w", "steps": [{"id": "a", "parallel": [{"id": "b", "parallel": []}]}]}),
-            "sense: steps.0.parallel.0: a step inside another one can only call a tool",
-        );
     }
 
     #[test]
@@ -208,6 +324,9 @@ mod tests {
         check(json!({"name": "w", "version": "1", "steps": [{"id": "a", "tool": "t"}]}), "w: 1");
         let each = json!({"items": "{{ .input.l }}", "steps": [{"id": "b", "tool": "t"}]});
         check(json!({"name": "w", "steps": [{"id": "a", "forEach": each}]}), "w: 1");
+        // Each group has names of its own.
+        let group = |id: &str| json!({"id": id, "parallel": [{"id": "b", "tool": "t"}]});
+        check(json!({"name": "w", "steps": [group("a"), group("b")]}), "w: 2");
         let when = json!({"template": "{{ true }}"});
         check(json!({"name": "w", "steps": [{"id": "a", "tool": "t", "condition": when}]}), "w: 1");
     }

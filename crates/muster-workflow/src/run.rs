@@ -8,14 +8,14 @@ use muster_core::{backend::BoxFuture, call::Outcome};
 use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
-use self::end::{group_outcome, invalid_step, new_report, step_outcome};
+use self::end::{failure_record, invalid_step, step_outcome};
 use super::{
     JsonObject, StepAction, StepCondition, Workflow, WorkflowStep,
     condition::holds,
     content::ToolContent,
     join::join_all,
     render::{Renderer, TemplateTarget},
-    report::{ConditionResult, StepReport, StepStatus},
+    report::{ConditionResult, ReplyDetail, StepReport, StepStatus},
 };
 
 /// The maximum number of items of a loop.
@@ -47,8 +47,10 @@ pub enum CallOutcome {
 pub enum JournalNote {
     /// A step starts. From now on its effect may exist.
     Begins {
-        /// Its id; in a loop followed by the number of the item.
-        step: String,
+        /// Its id.
+        id: String,
+        /// Its name that is unique in the run.
+        key: String,
         /// The tool that it calls.
         tool: String,
     },
@@ -61,7 +63,7 @@ pub enum JournalNote {
     },
 }
 
-/// The values of steps that an interrupted run completed, by step.
+/// The values of steps that an interrupted run completed, by [`StepReport::key`].
 pub type CompletedSteps = BTreeMap<String, (StepReport, Json)>;
 
 /// The outcome of a run.
@@ -92,15 +94,16 @@ pub async fn run(
     input: JsonObject,
     host: &dyn Host,
     past: CompletedSteps,
+    detail: ReplyDetail,
 ) -> RunOutcome {
     let data = json!({"input": input, "results": {}, "vars": {}});
     let mut run = Run {
         workflow,
         host,
+        detail,
         completed: past,
         data,
-        statuses: BTreeMap::new(),
-        reports: Vec::new(),
+        steps: Vec::new(),
         used_inputs: Vec::new(),
         last: None,
     };
@@ -136,17 +139,43 @@ struct StepOutcome {
     stop: Option<RunFailure>,
 }
 
+/// The position of a step.
+#[derive(Clone, Copy, Default)]
+struct StepPlace<'a> {
+    /// The group that it is nested in.
+    group: Option<&'a str>,
+    /// The number of the item, in a loop.
+    item: Option<usize>,
+}
+
+impl StepPlace<'_> {
+    fn report(self, step: &WorkflowStep) -> StepReport {
+        StepReport {
+            id: step.id.clone(),
+            group: self.group.map(str::to_owned),
+            item: self.item,
+            tool: step.tool().to_owned(),
+            status: StepStatus::Completed,
+            condition: None,
+            allow_failure: step.allow_failure,
+            result: Json::Null,
+            error: None,
+            input: JsonObject::new(),
+        }
+    }
+}
+
 struct Run<'a> {
     workflow: &'a Workflow,
     host: &'a dyn Host,
+    detail: ReplyDetail,
     completed: CompletedSteps,
     /// The values that templates see.
     data: Json,
-    /// The status of each step, and whether its result is stored.
-    statuses: BTreeMap<String, (StepStatus, bool)>,
-    reports: Vec<StepReport>,
+    /// The steps that ran, with their results.
+    steps: Vec<(StepReport, Json)>,
     used_inputs: Vec<String>,
-    /// The result of the last tool that was called.
+    /// The result of the last tool that was called outside of groups.
     last: Option<Json>,
 }
 
@@ -154,17 +183,20 @@ impl Run<'_> {
     async fn step(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
         match &step.action {
             StepAction::Tool { .. } => {
-                let done = self.call_step(step, step.id.clone()).await;
-                let (report, stop) = self.record(step, done);
-                self.reports.push(report);
-                stop.map_or(Ok(()), Err)
+                let done = self.call_step(step, StepPlace::default()).await;
+                if done.report.status == StepStatus::Completed {
+                    self.last.clone_from(&done.value);
+                }
+                self.record(done).map_or(Ok(()), Err)
             }
             StepAction::ForEach { .. } | StepAction::Parallel { .. } => self.group(step).await,
         }
     }
 
     /// Runs a step that calls a tool. Changes no state, so that steps can run concurrently.
-    async fn call_step(&self, step: &WorkflowStep, key: String) -> StepOutcome {
+    async fn call_step(&self, step: &WorkflowStep, place: StepPlace<'_>) -> StepOutcome {
+        let report = place.report(step);
+        let key = report.key();
         if let Some((report, value)) = self.completed.get(&key) {
             let value = (report.status != StepStatus::Skipped).then(|| value.clone());
             return StepOutcome {
@@ -174,8 +206,9 @@ impl Run<'_> {
                 stop: None,
             };
         }
-        self.journal_begin(step, &key).await;
-        let done = self.attempt(step, key).await;
+        let (id, tool) = (step.id.clone(), step.tool().to_owned());
+        self.host.journal(JournalNote::Begins { id, key, tool }).await;
+        let done = self.attempt(step, report).await;
         let value = done.value.clone().unwrap_or_default();
         self.host
             .journal(JournalNote::Ended { report: Box::new(done.report.clone()), value })
@@ -183,13 +216,7 @@ impl Run<'_> {
         done
     }
 
-    async fn journal_begin(&self, step: &WorkflowStep, key: &str) {
-        let (step, tool) = (key.to_owned(), step.tool().to_owned());
-        self.host.journal(JournalNote::Begins { step, tool }).await;
-    }
-
-    async fn attempt(&self, step: &WorkflowStep, key: String) -> StepOutcome {
-        let mut report = new_report(step, key);
+    async fn attempt(&self, step: &WorkflowStep, mut report: StepReport) -> StepOutcome {
         let mut seen = Vec::new();
         match self.evaluate_condition(step, &mut seen).await {
             Ok(judged) => report.condition = judged,
@@ -225,24 +252,28 @@ impl Run<'_> {
     ) -> Result<Option<ConditionResult>, String> {
         let Some(condition) = &step.condition else { return Ok(None) };
         let mut renderer = Renderer::new(&self.data, self.host.context());
-        let unresolved = |error: String| {
-            format!("failed to resolve condition arguments for step {}: {error}", step.id)
-        };
+        let id = &step.id;
+        let unresolved =
+            |error: String| format!("failed to resolve condition arguments for step {id}: {error}");
         let judged = if let Some(template) = &condition.template {
             let value = renderer.value(&Json::String(template.clone()), TemplateTarget::Argument);
-            let result = value.map_err(unresolved)?;
+            let result = value.map_err(|error| {
+                format!("failed to evaluate condition template for step {id}: {error}")
+            })?;
             let holds = matches!(&result, Json::Bool(true))
                 || result.as_str().is_some_and(|text| text.trim() == "true");
             ConditionResult { holds, result, source: "template".to_owned() }
         } else if let Some(from) = &condition.from_step {
             let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
-            let Some((result, failed)) = self.result_of(from, &condition) else {
-                let id = &step.id;
+            let Some(result) = self.data.get("results").and_then(|results| results.get(from))
+            else {
                 return Err(format!(
                     "step {id} condition references non-existent step result: {from}"
                 ));
             };
-            let holds = holds(&condition, &result, failed);
+            let failed = result.get("isError").and_then(Json::as_bool).unwrap_or_default();
+            let holds = self.holds(&condition, result, failed);
+            let result = result.clone();
             ConditionResult { holds, result, source: format!("from_step:{from}") }
         } else {
             let tool = condition.tool.as_deref().unwrap_or_default();
@@ -250,7 +281,8 @@ impl Run<'_> {
             let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
             let (holds, result) = match self.host.call(tool, arguments).await {
                 CallOutcome::Returned(content) => {
-                    (holds(&condition, &content.value, content.failed), content.value)
+                    let holds = self.holds(&condition, &content.value, content.failed);
+                    (holds, content.value)
                 }
                 CallOutcome::Failed(_) => (false, Json::Bool(false)),
             };
@@ -260,53 +292,36 @@ impl Run<'_> {
         Ok(Some(judged))
     }
 
-    /// The result of an earlier step for a condition, and whether it failed.
-    fn result_of(&self, id: &str, condition: &StepCondition) -> Option<(Json, bool)> {
-        let (status, stored) = self.statuses.get(id)?;
-        let looked_into = [&condition.expect, &condition.expect_not]
-            .into_iter()
-            .flatten()
-            .any(|expectation| !expectation.json_path.is_empty());
-        let value = self.data.get("results").and_then(|results| results.get(id));
-        let value = value.filter(|value| (*stored || looked_into) && !value.is_null());
-        let result = match (status, value) {
-            (StepStatus::Skipped, _) => return None,
-            (_, Some(value)) => value.clone(),
-            (StepStatus::Completed, None) => json!({"success": true, "status": "completed"}),
-            (StepStatus::Failed, None) => json!({
-                "error": format!("Step {id} failed"),
-                "success": false, "isError": true, "status": "failed",
-            }),
+    /// Whether a result is as expected. Paths may be templates that see it as `.result`.
+    fn holds(&self, condition: &StepCondition, result: &Json, failed: bool) -> bool {
+        let render = |path: &str| {
+            let mut data = self.data.clone();
+            if let Json::Object(data) = &mut data {
+                data.insert("result".to_owned(), result.clone());
+            }
+            let mut renderer = Renderer::new(&data, self.host.context());
+            renderer.value(&Json::String(path.to_owned()), TemplateTarget::Output).ok()
         };
-        let failed = result.get("isError").and_then(Json::as_bool).unwrap_or_default();
-        Some((result, failed))
+        holds(condition, result, failed, &render)
     }
 
     /// Applies the outcome of a step.
-    fn record(
-        &mut self,
-        step: &WorkflowStep,
-        done: StepOutcome,
-    ) -> (StepReport, Option<RunFailure>) {
-        let StepOutcome { report, value, used_inputs: seen, stop } = done;
+    fn record(&mut self, done: StepOutcome) -> Option<RunFailure> {
+        let StepOutcome { report, value, used_inputs, stop } = done;
+        self.note_inputs(used_inputs);
+        if let Some(value) = &value {
+            self.put("results", &report.id, value.clone());
+        }
+        self.steps.push((report, value.unwrap_or_default()));
+        stop
+    }
+
+    fn note_inputs(&mut self, seen: Vec<String>) {
         for name in seen {
             if !self.used_inputs.contains(&name) {
                 self.used_inputs.push(name);
             }
         }
-        self.statuses.insert(step.id.clone(), (report.status, step.store));
-        if let Some(value) = value {
-            if report.status == StepStatus::Completed
-                && matches!(step.action, StepAction::Tool { .. })
-            {
-                self.last = Some(value.clone());
-            }
-            if report.id != step.id {
-                self.put("results", &report.id, value.clone());
-            }
-            self.put("results", &step.id, value);
-        }
-        (report, stop)
     }
 
     fn put(&mut self, root: &str, name: &str, value: Json) {
@@ -315,99 +330,134 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a step with nested steps.
+    /// Runs a step with nested steps. It is in the result only if its condition does not hold.
     async fn group(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
-        let mut report = new_report(step, step.id.clone());
         let mut seen = Vec::new();
-        report.condition =
+        let condition =
             self.evaluate_condition(step, &mut seen).await.map_err(RunFailure::Invalid)?;
-        self.used_inputs.append(&mut seen);
-        let held = report.condition.as_ref().is_none_or(|judged| judged.holds);
+        self.note_inputs(seen);
+        if condition.as_ref().is_some_and(|judged| !judged.holds) {
+            let mut report = StepPlace::default().report(step);
+            report.condition = condition;
+            report.status = StepStatus::Skipped;
+            let skipped =
+                JournalNote::Ended { report: Box::new(report.clone()), value: Json::Null };
+            self.host.journal(skipped).await;
+            self.steps.push((report, Json::Null));
+            return Ok(());
+        }
         let (value, stop) = match &step.action {
-            _ if !held => {
-                report.status = StepStatus::Skipped;
-                (None, None)
-            }
             StepAction::ForEach { items, name, steps } => {
                 let items = self.items(step, items)?;
-                let (value, stop) = self.for_each(items, name, steps, &mut report.steps).await;
-                (Some(value), stop)
+                self.for_each(&step.id, items, name, steps).await
             }
-            StepAction::Parallel { steps } => {
-                let (value, stop) = self.parallel(steps, &mut report.steps).await;
-                (Some(value), stop)
-            }
-            StepAction::Tool { .. } => (None, None),
+            StepAction::Parallel { steps } => self.parallel(&step.id, steps).await,
+            StepAction::Tool { .. } => (Json::Null, None),
         };
-        let (value, stop) = group_outcome(step, &mut report, value, stop);
-        let done = StepOutcome { report, value, used_inputs: Vec::new(), stop };
-        let (report, stop) = self.record(step, done);
-        self.reports.push(report);
-        stop.map_or(Ok(()), Err)
+        let value = stop.as_ref().map_or(value, failure_record);
+        self.put("results", &step.id, value);
+        match stop {
+            None => Ok(()),
+            Some(stop @ RunFailure::Invalid(_)) => Err(stop),
+            Some(_) if step.allow_failure => Ok(()),
+            Some(stop) => Err(stop),
+        }
     }
 
     fn items(&mut self, step: &WorkflowStep, items: &Json) -> Result<Vec<Json>, RunFailure> {
         let id = &step.id;
         let mut renderer = Renderer::new(&self.data, self.host.context());
         let rendered = renderer.value(items, TemplateTarget::Output);
-        let mut seen = std::mem::take(&mut renderer.used_inputs);
-        seen.retain(|name| !self.used_inputs.contains(name));
-        self.used_inputs.append(&mut seen);
-        let failed = |why: String| {
-            RunFailure::Invalid(format!("failed to resolve the items of step {id}: {why}"))
-        };
-        match rendered.map_err(failed)? {
+        let seen = std::mem::take(&mut renderer.used_inputs);
+        self.note_inputs(seen);
+        let failed = |why: String| RunFailure::Invalid(format!("forEach step {id}: {why}"));
+        let expression = items.as_str().unwrap_or_default();
+        match rendered.map_err(|error| failed(format!("failed to resolve items: {error}")))? {
             Json::Array(items) if items.len() <= MAX_ITEMS => Ok(items),
             Json::Array(items) => {
                 Err(failed(format!("{} items are more than {MAX_ITEMS}", items.len())))
             }
-            other => Err(failed(format!("they are no list but {}", kind(&other)))),
+            other => Err(failed(format!(
+                "items expression {expression:?} resolved to {}, expected a list",
+                go_type(&other)
+            ))),
         }
     }
 
     async fn for_each(
         &mut self,
+        group: &str,
         items: Vec<Json>,
         name: &str,
         steps: &[WorkflowStep],
-        reports: &mut Vec<StepReport>,
     ) -> (Json, Option<RunFailure>) {
+        let index_name = format!("{name}_index");
+        let before = [name, &index_name].map(|name| (name, self.var(name)));
         let mut all = Vec::new();
+        let mut stop = None;
         for (index, item) in items.into_iter().enumerate() {
-            self.put("vars", name, item);
-            self.put("vars", &format!("{name}_index"), index.into());
+            self.set_var(name, Some(item));
+            self.set_var(&index_name, Some(index.into()));
             let mut given = JsonObject::new();
             for step in steps {
-                let done = self.call_step(step, format!("{}_{index}", step.id)).await;
+                let place = StepPlace { group: Some(group), item: Some(index) };
+                let done = self.call_step(step, place).await;
                 given.extend(done.value.clone().map(|value| (step.id.clone(), value)));
-                let (report, stop) = self.record(step, done);
-                reports.push(report);
+                stop = self.record(done);
                 if stop.is_some() {
-                    all.push(Json::Object(given));
-                    return (Json::Array(all), stop);
+                    break;
+                }
+                // A skipped step refers to its last result, if it has one.
+                let last = self.data.get("results").and_then(|results| results.get(&step.id));
+                if let Some(last) = last.cloned() {
+                    self.put("results", &format!("{}_{index}", step.id), last);
                 }
             }
             all.push(Json::Object(given));
+            if stop.is_some() {
+                break;
+            }
         }
-        (Json::Array(all), None)
+        for (name, value) in before {
+            self.set_var(name, value);
+        }
+        (Json::Array(all), stop)
+    }
+
+    fn var(&self, name: &str) -> Option<Json> {
+        self.data.get("vars").and_then(|vars| vars.get(name)).cloned()
+    }
+
+    fn set_var(&mut self, name: &str, value: Option<Json>) {
+        match (value, self.data.get_mut("vars")) {
+            (Some(value), _) => self.put("vars", name, value),
+            (None, Some(Json::Object(vars))) => drop(vars.remove(name)),
+            (None, _) => (),
+        }
     }
 
     async fn parallel(
         &mut self,
+        group: &str,
         steps: &[WorkflowStep],
-        reports: &mut Vec<StepReport>,
     ) -> (Json, Option<RunFailure>) {
         let this = &*self;
-        let all = steps.iter().map(|step| -> BoxFuture<'_, StepOutcome> {
-            Box::pin(this.call_step(step, step.id.clone()))
-        });
+        let place = StepPlace { group: Some(group), item: None };
+        let all = steps
+            .iter()
+            .map(|step| -> BoxFuture<'_, StepOutcome> { Box::pin(this.call_step(step, place)) });
         let all = join_all(all.collect()).await;
         let (mut given, mut first) = (JsonObject::new(), None);
         for (step, done) in steps.iter().zip(all) {
             given.extend(done.value.clone().map(|value| (step.id.clone(), value)));
-            let (report, stop) = self.record(step, done);
-            reports.push(report);
-            first = first.or(stop);
+            first = match (first, self.record(done)) {
+                // A step that cannot be resolved ends the run, whatever may fail.
+                (
+                    None | Some(RunFailure::CallFailed { .. } | RunFailure::ToolFailed { .. }),
+                    invalid @ Some(RunFailure::Invalid(_)),
+                ) => invalid,
+                (first, stop) => first.or(stop),
+            };
         }
         (Json::Object(given), first)
     }
@@ -425,14 +475,15 @@ fn render_expectations(
     Ok(condition)
 }
 
-const fn kind(value: &Json) -> &'static str {
+/// The name of a value's type in Go, which clients know from the errors of forEach.
+const fn go_type(value: &Json) -> &'static str {
     match value {
-        Json::Null => "null",
-        Json::Bool(_) => "a truth value",
-        Json::Number(_) => "a number",
-        Json::String(_) => "text",
-        Json::Array(_) => "a list",
-        Json::Object(_) => "a mapping",
+        Json::Null => "nil",
+        Json::Bool(_) => "bool",
+        Json::Number(_) => "float64",
+        Json::String(_) => "string",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
     }
 }
 

@@ -45,6 +45,11 @@ impl Workflow {
         put(&mut object, "name", self.name.as_str().into());
         put(&mut object, "description", self.spec.description.as_str().into());
         body(&mut object, &self.spec, Spelling::Tool);
+        let labels: JsonObject =
+            self.labels().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        if !labels.is_empty() {
+            put(&mut object, "labels", Json::Object(labels));
+        }
         object
     }
 }
@@ -68,7 +73,7 @@ fn body(object: &mut JsonObject, spec: &WorkflowSpec, spelling: Spelling) {
     }
     put(object, "steps", steps(&spec.steps, spelling));
     if !spec.on_failure.is_empty() {
-        put(object, spelling.of("on_failure", "onFailure"), steps(&spec.on_failure, spelling));
+        put(object, "onFailure", steps(&spec.on_failure, spelling));
     }
     if let Some(output) = &spec.output {
         put(object, "output", output.clone());
@@ -107,7 +112,7 @@ fn step(step: &WorkflowStep, spelling: Spelling) -> Json {
         }
         StepAction::ForEach { items, name, steps: inner } => {
             let group = json!({"items": items, "as": name, "steps": steps(inner, spelling)});
-            put(&mut object, spelling.of("for_each", "forEach"), group);
+            put(&mut object, "forEach", group);
         }
         StepAction::Parallel { steps: inner } => {
             put(&mut object, "parallel", steps(inner, spelling));
@@ -118,6 +123,9 @@ fn step(step: &WorkflowStep, spelling: Spelling) -> Json {
     }
     if let Some(outputs) = &step.outputs {
         put(&mut object, "outputs", outputs.clone());
+    }
+    if let Some(output) = step.output {
+        put(&mut object, "output", output.into());
     }
     if step.store {
         put(&mut object, "store", true.into());

@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
 use muster_api::event::{EventInfo, PastEvents};
-use muster_core::{backend::CallContext, client::Notification, json::raw};
+use muster_core::{
+    backend::CallContext,
+    client::{ClientSession, Notification},
+    json::raw,
+};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,8 +20,6 @@ use crate::{
 
 /// The default number of events.
 const DEFAULT_LIMIT: usize = 50;
-/// The default duration of following: less than the timeout of clients.
-const DEFAULT_LENGTH: Duration = Duration::from_secs(30);
 /// The longest duration of following.
 const MAX_LENGTH: Duration = Duration::from_secs(60 * 60);
 /// The notification with the events before the call.
@@ -39,8 +41,8 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
             "limit": {"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
-            "follow": {"type": "boolean", "default": false, "description": "Stay: tell what there is as one notification notifications/muster/events, then each new event as notifications/muster/event. The answer holds them all"},
-            "duration": {"type": "string", "default": "30s", "description": "How long to follow: 30s, 5m, at most 1h. Cancel the call to end it earlier"},
+            "follow": {"type": "boolean", "default": false, "description": "After the answer, send each new event to this session as notifications/muster/event, until the session ends or follows anew"},
+            "duration": {"type": "string", "description": "With follow: keep the call open for so long (30s, 5m, at most 1h) and send the events while it runs, the past ones first as notifications/muster/events. The answer holds them all"},
         }})
     },
     run: |handle, cx, args| Box::pin(find(handle, cx, args)),
@@ -83,7 +85,12 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     };
     // Following starts before the query, so that no event is lost in between.
     let mut found = handle.journal.find(filter.clone()).await;
-    if let Some((length, events)) = follow {
+    if let Some((None, events)) = follow {
+        if let Some(session) = cx.client.client_session() {
+            let filter = Filter { since: None, until: None, limit: None, ..filter };
+            handle.journal.spawn(stream(session, events, filter, found.first().cloned()));
+        }
+    } else if let Some((Some(length), events)) = follow {
         let most = args.count("limit").unwrap_or(usize::MAX);
         let params = raw(&PastEvents { events: infos(&found) });
         cx.client.notify(Notification { method: FOUND.to_owned(), params });
@@ -100,13 +107,36 @@ fn infos(events: &[Arc<Event>]) -> Vec<EventInfo> {
     events.iter().map(|event| info(event, &zone)).collect()
 }
 
-/// The duration of following.
-fn length(args: &Args) -> Result<Duration, String> {
-    match args.text("duration") {
-        Some(text) => duration(text)
-            .map(|length| length.min(MAX_LENGTH))
-            .ok_or_else(|| format!("Invalid 'duration' format: '{text}'; write it like 30s or 5m")),
-        None => Ok(DEFAULT_LENGTH),
+/// How long the call stays open; none if it returns at once.
+fn length(args: &Args) -> Result<Option<Duration>, String> {
+    let Some(text) = args.text("duration") else { return Ok(None) };
+    match duration(text) {
+        Some(length) => Ok(Some(length.min(MAX_LENGTH))),
+        None => Err(format!("Invalid 'duration' format: '{text}'; write it like 30s or 5m")),
+    }
+}
+
+/// Sends new events to a session, until it ends or follows anew.
+async fn stream(
+    session: Arc<dyn ClientSession>,
+    mut events: Following,
+    filter: Filter,
+    newest: Option<Arc<Event>>,
+) {
+    let number = session.begin_stream();
+    let zone = TimeZone::system();
+    while let Some(event) = events.next().await {
+        if session.newest_stream() != number {
+            return;
+        }
+        let is_known = newest.as_ref().is_some_and(|newest| newest.timestamp >= event.timestamp);
+        if is_known || !filter.takes(&event) {
+            continue;
+        }
+        let params = raw(&info(&event, &zone));
+        if !session.notify(&Notification { method: NOTICE.to_owned(), params }) {
+            return;
+        }
     }
 }
 

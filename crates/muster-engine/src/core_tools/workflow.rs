@@ -15,7 +15,6 @@ use muster_workflow::{
     Workflow,
     check::check,
     fields::SPEC,
-    is_assumed_available,
     request::{self, InvalidWorkflow},
 };
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ use crate::{
     events::Reason,
     handle::Handle,
     reconcile::{Edit, EditError, Surroundings, WorkflowEdit},
-    workflows::{is_shown, not_found},
+    workflows::{missing_tools, not_found},
 };
 
 pub(super) const TOOLS: &[CoreTool] = &[
@@ -107,15 +106,10 @@ fn definition() -> Value {
     arguments(FIELDS, &["name", "steps"], true)
 }
 
-fn is_available(handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> bool {
-    let state = handle.state_of(cx.caller);
-    workflow.is_available(|tool| is_shown(&state, tool))
-}
-
 fn list(handle: &Handle, cx: CallContext<'_>) -> Reply {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let summary = |workflow: &Arc<Workflow>| WorkflowSummary {
-        available: workflow.is_available(|tool| is_shown(&state, tool)),
+        available: missing_tools(workflow, &view.workflows, &state).is_empty(),
         description: workflow.spec.description.clone(),
         name: workflow.name.clone(),
     };
@@ -128,7 +122,9 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let workflow = view.workflows.get(name).ok_or_else(|| {
         Failure::not_found(format!("Failed to get workflow: {}", not_found(name)))
     })?;
-    let definition = json!(workflow.shown(is_available(handle, cx, workflow)));
+    let state = handle.state_of(cx.caller);
+    let available = missing_tools(workflow, &view.workflows, &state).is_empty();
+    let definition = json!(workflow.shown(available));
     let definition: WorkflowDefinition = serde_json::from_value(definition)
         .map_err(|error| format!("Failed to get workflow: {error}"))?;
     Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow) }))
@@ -139,12 +135,7 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| Failure::not_found(not_found(name)))?;
     let state = handle.state_of(cx.caller);
-    let mut missing_tools: Vec<String> = Vec::new();
-    for tool in workflow.tools().filter(|tool| !is_assumed_available(tool)) {
-        if !is_shown(&state, tool) && !missing_tools.iter().any(|missing| missing == tool) {
-            missing_tools.push(tool.to_owned());
-        }
-    }
+    let missing_tools = missing_tools(workflow, &view.workflows, &state);
     let available = missing_tools.is_empty();
     Ok(object(&Availability { available, name: name.to_owned(), missing_tools }))
 }
@@ -162,10 +153,14 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     let failed = |text: String| failed(format!("failed to create workflow: {text}"));
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Create(name.clone(), spec)))).await {
         Ok(()) => Ok("Workflow created successfully".into()),
-        Err(EditError::Exists(_)) => {
-            Err(failed(format!("{} already exists", resource(&name))).into())
+        Err(error) => {
+            let text = match error {
+                EditError::Exists(_) => format!("{} already exists", resource(&name)),
+                error => error.to_string(),
+            };
+            tell(handle, Reason::WorkflowValidationFailed, &name, &text);
+            Err(failed(text).into())
         }
-        Err(error) => Err(failed(error.to_string()).into()),
     }
 }
 
@@ -179,10 +174,7 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
         |text: String| format!("Failed to update workflow: failed to update workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Update(name.clone(), spec)))).await {
         Ok(()) => Ok(format!("Workflow '{name}' updated successfully").into()),
-        Err(EditError::Unknown(_)) => {
-            Err(Failure::not_found(failed(format!("{} not found", resource(&name)))))
-        }
-        Err(error) => Err(failed(error.to_string()).into()),
+        Err(error) => Err(not_written(handle, &name, &error, &failed)),
     }
 }
 
@@ -192,10 +184,25 @@ async fn delete(handle: &Handle, args: Args) -> ToolReply {
         |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Delete(name.to_owned())))).await {
         Ok(()) => Ok(format!("Workflow '{name}' deleted successfully").into()),
-        Err(EditError::Unknown(_)) => {
-            Err(Failure::not_found(failed(format!("{} not found", resource(name)))))
-        }
-        Err(error) => Err(failed(error.to_string()).into()),
+        Err(error) => Err(not_written(handle, name, &error, &failed)),
+    }
+}
+
+/// The failure of an edit of a workflow that should exist, which is also an event.
+fn not_written(
+    handle: &Handle,
+    name: &str,
+    error: &EditError,
+    failed: &dyn Fn(String) -> String,
+) -> Failure {
+    let (text, is_unknown) = match error {
+        EditError::Unknown(_) => (format!("{} not found", resource(name)), true),
+        error => (error.to_string(), false),
+    };
+    tell(handle, Reason::WorkflowValidationFailed, name, &text);
+    match is_unknown {
+        true => Failure::not_found(failed(text)),
+        false => failed(text).into(),
     }
 }
 
@@ -206,6 +213,7 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         format!("Validation failed: {}", invalid.plain())
     })?;
     let workflow = Workflow::new(name, "default", spec);
+    tell(handle, Reason::WorkflowValidationSucceeded, &workflow.name, "");
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let surroundings = Surroundings {
         state: &state,
@@ -223,10 +231,11 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
 
 fn tell_invalid(handle: &Handle, request: &Value, invalid: &InvalidWorkflow) {
     let name = request.get("name").and_then(Value::as_str).unwrap_or_default();
-    let view = handle.now();
-    let namespace = view.settings.namespace();
-    let reason = Reason::WorkflowValidationFailed;
-    handle.journal.tell(reason, name, namespace, invalid.plain());
+    tell(handle, Reason::WorkflowValidationFailed, name, invalid.plain());
+}
+
+fn tell(handle: &Handle, reason: Reason, name: &str, detail: &str) {
+    handle.journal.tell(reason, name, handle.now().settings.namespace(), detail);
 }
 
 /// The name of a workflow in the errors of the original.

@@ -79,6 +79,7 @@ impl Reconciler {
                     tell(Reason::WorkflowCapabilitiesRefreshed, workflow, "");
                 }
                 Some(before) if before.workflow.spec != workflow.spec => {
+                    tell(Reason::WorkflowValidationSucceeded, workflow, "");
                     tell(Reason::WorkflowUpdated, workflow, &steps);
                 }
                 Some(_) => (),

@@ -63,12 +63,12 @@ impl RunningExecution {
         let at = now();
         let mut journal = Arc::clone(&self.journal).lock_owned().await;
         let line = match note {
-            JournalNote::Begins { step, tool } => {
-                journal.times.insert(step.clone(), (at.clone(), at.clone()));
-                JournalEntry::Begins { at, step, tool }
+            JournalNote::Begins { key, tool, .. } => {
+                journal.times.insert(key.clone(), (at.clone(), at.clone()));
+                JournalEntry::Begins { at, step: key, tool }
             }
             JournalNote::Ended { report, value } => {
-                if let Some((_, ended)) = journal.times.get_mut(&report.id) {
+                if let Some((_, ended)) = journal.times.get_mut(&report.key()) {
                     ended.clone_from(&at);
                 }
                 JournalEntry::Ended { at, report, value }
@@ -92,7 +92,7 @@ impl RunningExecution {
         let ended = now();
         let steps = {
             let journal = self.journal.lock().await;
-            let all = reports.iter().flat_map(StepReport::all);
+            let all = reports.iter();
             all.map(|report| step(report, &journal.times, &self.began, &ended)).collect()
         };
         let record = RunRecord {
@@ -123,15 +123,9 @@ fn step(
     began: &JournalTime,
     ended: &JournalTime,
 ) -> StepRecord {
-    let known = |report: &StepReport| times.get(&report.id).cloned();
-    let inside = || {
-        let mut inside = report.steps.iter().filter_map(known);
-        let (first, end) = inside.next()?;
-        Some((first, inside.next_back().map_or(end, |(_, end)| end)))
-    };
-    let (from, to) =
-        known(report).or_else(inside).unwrap_or_else(|| (began.clone(), ended.clone()));
-    StepRecord::new(report, &from, &to)
+    let known = times.get(&report.key());
+    let (from, to) = known.map_or((began, ended), |(from, to)| (from, to));
+    StepRecord::new(report, from, to)
 }
 
 /// Appends one line in a single write.

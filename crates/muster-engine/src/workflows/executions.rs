@@ -169,8 +169,7 @@ impl Executions {
         let path = self.journal_path(&id);
         let file = blocking(move || OpenOptions::new().append(true).open(path)).await?;
         let ended = left.story.ended.iter();
-        let times =
-            ended.map(|(report, _, from, to)| (report.id.clone(), (from.clone(), to.clone())));
+        let times = ended.map(|(report, _, from, to)| (report.key(), (from.clone(), to.clone())));
         let written = Written { file, times: times.collect(), failed: false };
         Ok(RunningExecution::new(Arc::clone(self), record, left.story.last.clone(), written))
     }
@@ -263,7 +262,7 @@ impl Executions {
     }
 
     fn put(&self, record: &RunRecord) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(record)?;
+        let mut text = serde_json::to_vec_pretty(&record.clone().bounded())?;
         text.push(b'\n');
         let id = &record.execution_id;
         let beside = self.folder.join(format!(".tmp-{id}"));

@@ -134,7 +134,9 @@ impl Host for Runner<'_> {
 
     fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()> {
         match &note {
-            JournalNote::Begins { step, .. } => self.tell(Reason::WorkflowStepStarted, step),
+            JournalNote::Begins { id, tool, .. } => {
+                self.tell(Reason::WorkflowStepStarted, &format!("{id}: {tool}"));
+            }
             JournalNote::Ended { report, .. } => self.tell_end(report),
         }
         Box::pin(self.live.note(note))

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{backend::CallContext, call::Caller, client::NoClient};
 use muster_gateway::dispatch::Dispatcher;
-use muster_workflow::{Workflow, run::CompletedSteps};
+use muster_workflow::{Workflow, report::ReplyDetail, run::CompletedSteps};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{
     Definitions, Deps, Workflows,
     executions::{Left, Query, Why},
-    is_shown,
+    missing_tools,
 };
 use crate::events::Reason;
 
@@ -43,7 +43,8 @@ pub(crate) fn take_up(deps: &Deps, definitions: &Definitions, tasks: &TaskTracke
 async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: CompletedSteps) {
     let deps = &workflows.deps;
     let mut states = deps.state.clone();
-    let is_there = states.wait_for(|state| workflow.is_available(|tool| is_shown(state, tool)));
+    let definitions = &workflows.definitions;
+    let is_there = states.wait_for(|state| missing_tools(&workflow, definitions, state).is_empty());
     let is_there = timeout(LONGEST_WAIT, is_there).await.is_ok_and(|state| state.is_ok());
     let live = match is_there {
         true => deps.executions.reopen(&left).await,
@@ -66,7 +67,7 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     let caller = Caller::local();
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();
-    drop(workflows.run(cx, &workflow, live, input, past).await);
+    drop(workflows.run(cx, &workflow, live, input, past, ReplyDetail::Visible).await);
 }
 
 fn give_up(deps: &Deps, workflow: Option<&Workflow>, left: &Left) {

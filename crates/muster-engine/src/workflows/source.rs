@@ -1,14 +1,15 @@
 //! The workflows as one source in the catalog.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry},
+    catalog::{BackendInfo, CatalogSource, LABELS, Offer, ToolAudience, ToolEntry},
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
 };
 use muster_workflow::{Workflow, arguments};
+use serde_json::{json, value::RawValue};
 
 /// The name of the backend. A server cannot have it, because of the slash.
 pub(super) const BACKEND: &str = "workflow/";
@@ -29,7 +30,7 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         description: workflow.spec.description.as_str().into(),
         input_schema: raw(&arguments::schema(&workflow.spec)).into(),
         params: None,
-        definition: None,
+        definition: labelled(workflow),
         // Arguments are validated by the execution, which records the error.
         effect: None,
         validator: Arc::new(Validator::unchecked()),
@@ -37,4 +38,19 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
     CatalogSource::new(backend, about, offer)
+}
+
+/// The definition that carries the labels of a workflow, if it has some.
+fn labelled(workflow: &Workflow) -> Option<Arc<RawValue>> {
+    let labels = workflow.labels();
+    let labels: BTreeMap<&str, String> = labels.into_iter().collect();
+    let definition = || {
+        raw(&json!({
+            "name": workflow.name,
+            "description": workflow.spec.description,
+            "inputSchema": arguments::schema(&workflow.spec),
+            "_meta": {LABELS: labels},
+        }))
+    };
+    (!labels.is_empty()).then(|| definition().into())
 }

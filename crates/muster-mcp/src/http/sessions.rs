@@ -75,7 +75,7 @@ impl HttpSession {
             id,
             header,
             caller,
-            state: Arc::new(LegacySession::new()),
+            state: Arc::new(LegacySession::with_queue(&out)),
             out,
             waiting: Lock::new(waiting),
             stream: Lock::new(ended.child_token()),

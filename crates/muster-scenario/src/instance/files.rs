@@ -66,7 +66,8 @@ pub(super) fn plan(
     }
     for server in &setup.mcp_servers {
         let spec = object(fill(&Value::Object(server_spec(server, context, &mut files)))?);
-        files.push(object_file(&config_dir, "mcpservers", "MCPServer", &server.name, &spec));
+        let metadata = metadata(&server.name);
+        files.push(object_file(&config_dir, "mcpservers", "MCPServer", &metadata, &spec));
     }
     for object in &setup.objects {
         let (kind, folder) = match object.kind {
@@ -74,7 +75,11 @@ pub(super) fn plan(
             ObjectKind::ServiceClass => ("ServiceClass", "serviceclasses"),
             ObjectKind::Service => ("Service", "services"),
         };
-        files.push(object_file(&config_dir, folder, kind, &object.name, &object.spec));
+        let mut metadata = metadata(&object.name);
+        if !object.labels.is_empty() {
+            metadata.insert("labels".to_owned(), Value::Object(object.labels.clone()));
+        }
+        files.push(object_file(&config_dir, folder, kind, &metadata, &object.spec));
     }
     for (path, text) in &setup.files {
         let text = fill(&Value::String(text.clone()))?;
@@ -143,17 +148,22 @@ fn server_spec(
     spec
 }
 
+fn metadata(name: &str) -> Map<String, Value> {
+    object(json!({"name": name, "namespace": "default"}))
+}
+
 fn object_file(
     config_dir: &Path,
     folder: &str,
     kind: &str,
-    name: &str,
+    metadata: &Map<String, Value>,
     spec: &Map<String, Value>,
 ) -> PlannedFile {
+    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
     let object = json!({
         "apiVersion": "muster.giantswarm.io/v1alpha1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": metadata,
         "spec": spec,
     });
     let path = below(&config_dir.join(folder), &format!("{name}.yaml"));

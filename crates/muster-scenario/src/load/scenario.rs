@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use muster_config::yaml::Node;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::node::{Diagnostics, Fields, boolean, count, object, span, text, texts};
 use crate::{
@@ -250,8 +250,9 @@ fn configured(
     let name = fields.required("name", diagnostics, "name is required");
     let mut spec = fields.read("config", diagnostics, object).unwrap_or_default();
     spec.shift_remove("name");
+    let labels = fields.read("labels", diagnostics, object).unwrap_or_default();
     fields.finish(&[], diagnostics);
-    Some(ConfigObject { kind, name, spec })
+    Some(ConfigObject { kind, name, labels, spec })
 }
 
 fn service_class(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ConfigObject> {
@@ -268,10 +269,10 @@ fn service_class(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Opti
             as_bytes(default);
         }
     }
-    Some(ConfigObject { kind: ObjectKind::ServiceClass, name, spec })
+    Some(ConfigObject { kind: ObjectKind::ServiceClass, name, labels: Map::new(), spec })
 }
 
-fn lifecycle_tools(spec: &mut serde_json::Map<String, Value>) -> Vec<&mut Value> {
+fn lifecycle_tools(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
     let tools = spec.get_mut("serviceConfig").and_then(|config| config.get_mut("lifecycleTools"));
     tools
         .and_then(Value::as_object_mut)
@@ -279,7 +280,7 @@ fn lifecycle_tools(spec: &mut serde_json::Map<String, Value>) -> Vec<&mut Value>
         .unwrap_or_default()
 }
 
-fn arguments(spec: &mut serde_json::Map<String, Value>) -> Vec<&mut Value> {
+fn arguments(spec: &mut Map<String, Value>) -> Vec<&mut Value> {
     let args = spec.get_mut("args").and_then(Value::as_object_mut);
     args.map(|args| args.values_mut().collect()).unwrap_or_default()
 }

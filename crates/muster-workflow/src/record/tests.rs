@@ -89,9 +89,12 @@ fn only_idempotent_steps_are_resumed() {
     assert_eq!(goes_on(last.clone(), 0, &[begins("a")]), None);
     assert_eq!(goes_on(last, 0, &[begins("a"), ended("a", "failed")]), None);
     let each = |idempotent: bool| json!([{"id": "e", "forEach": {"items": [1, 2], "steps": [{"id": "s", "tool": "t", "idempotent": idempotent}]}}]);
-    let first = [begins("s_0"), ended("s_0", "completed"), begins("s_1")];
+    let mut of_first = report("s", "completed");
+    (of_first.group, of_first.item) = (Some("e".to_owned()), Some(0));
+    let of_first = JournalEntry::Ended { at: at(2), report: Box::new(of_first), value: Json::Null };
+    let first = [begins("e/s_0"), of_first, begins("e/s_1")];
     assert_eq!(goes_on(each(false), 0, &first), None);
-    assert_eq!(goes_on(each(true), 0, &first).as_deref(), Some("s_0"));
+    assert_eq!(goes_on(each(true), 0, &first).as_deref(), Some("e/s_0"));
 }
 
 #[test]
@@ -101,6 +104,29 @@ fn a_changed_workflow_is_not_resumed() {
     let story = RunJournal::read(&journal(&[opened(&before, 0)]));
     assert!(story.resumable(&before).is_some());
     assert!(story.resumable(&now).is_none());
+}
+
+#[test]
+fn large_records_keep_their_small_values() {
+    let record = |result: usize, step: usize| -> RunRecord {
+        serde_json::from_value(json!({
+            "execution_id": "1", "workflow_name": "w", "status": "completed", "started_at": "t",
+            "input": {"x": 1}, "result": {"blob": "x".repeat(result)},
+            "steps": [{"step_id": "a", "tool": "t", "status": "completed", "started_at": "t",
+                "input": {"y": "y".repeat(step)}, "result": "small"}],
+        }))
+        .unwrap()
+    };
+    let small = record(100_000, 100_000);
+    assert_eq!(small.clone().bounded(), small);
+    let marker = "[truncated: payload exceeded retention size limit]";
+    let large = record(300_000, 40_000).bounded();
+    assert_eq!((large.truncated, &large.result), (true, &json!(marker)));
+    let [step] = large.steps.as_slice() else { panic!("{large:?}") };
+    assert_eq!(Json::Object(step.input.clone()), json!({"_truncated": marker}));
+    assert_eq!((&step.result, large.input["x"].clone()), (&json!("small"), json!(1)));
+    let of_step = record(10, 300_000).bounded();
+    assert_eq!((of_step.truncated, &of_step.result["blob"]), (true, &json!("x".repeat(10))));
 }
 
 #[test]

@@ -2,88 +2,86 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{CallOutcome, Run, RunFailure, RunOutcome, RunResult, StepOutcome};
+use super::{CallOutcome, Run, RunFailure, RunOutcome, RunResult, StepOutcome, StepPlace};
 use crate::{
     JsonObject, StepAction, WorkflowStep,
     content::ToolContent,
-    render::{Renderer, TemplateTarget},
-    report::{RunReport, StepReport, StepStatus},
+    render::Renderer,
+    report::{ReplyDetail, RunReport, StepReport, StepStatus},
 };
 
 impl Run<'_> {
-    pub(super) fn completed(self) -> RunOutcome {
-        let Self { workflow, host, data, reports, used_inputs: seen, last, .. } = self;
-        if let Some(output) = &workflow.spec.output {
-            let mut renderer = Renderer::new(&data, host.context());
-            return match renderer.value(output, TemplateTarget::Output) {
-                Ok(result) => RunOutcome { result: RunResult::Value(result), error: None, reports },
-                Err(error) => {
-                    let error = format!("failed to render the output: {error}");
-                    RunOutcome {
-                        result: RunResult::Error(error.clone()),
-                        error: Some(error),
-                        reports,
-                    }
-                }
-            };
-        }
-        let input = data.get("input").unwrap_or(&Json::Null);
-        let said = RunReport {
-            workflow,
-            status: StepStatus::Completed,
-            input,
-            reports: &reports,
-            after_failure: &[],
-            used_inputs: &seen,
+    pub(super) fn completed(mut self) -> RunOutcome {
+        let output = self.workflow.spec.output.as_ref();
+        let rendered = output
+            .map(|output| Renderer::new(&self.data, self.host.context()).output(output))
+            .transpose();
+        let rendered = match rendered {
+            Ok(Some(result)) if self.detail == ReplyDetail::Visible => {
+                return self.ended(RunResult::Value(result), None);
+            }
+            Ok(rendered) => rendered,
+            Err(error) => {
+                let error = format!("failed to render output template: {error}");
+                self.detail = ReplyDetail::Debug;
+                let mut object = self.report(StepStatus::Completed);
+                object.insert("output_error".to_owned(), error.as_str().into());
+                return self.ended(RunResult::Value(Json::Object(object)), Some(error));
+            }
         };
-        let mut object = said.object();
-        // Without stored results, the result of the last tool is at the top.
-        let is_open = workflow
-            .spec
-            .steps
-            .last()
-            .is_some_and(|step| !step.store && matches!(step.action, StepAction::Tool { .. }));
-        if let Some(Json::Object(last)) = last.filter(|_| is_open) {
+        let mut object = self.report(StepStatus::Completed);
+        // The result of the last tool is at the top, unless it is in its step.
+        let is_open = self.workflow.spec.steps.last().is_some_and(|step| {
+            !step.is_visible() && matches!(step.action, StepAction::Tool { .. })
+        });
+        if let Some(Json::Object(last)) = self.last.take().filter(|_| is_open) {
             object.extend(last);
         }
-        RunOutcome { result: RunResult::Value(Json::Object(object)), error: None, reports }
+        object.extend(rendered.map(|rendered| ("output".to_owned(), rendered)));
+        self.ended(RunResult::Value(Json::Object(object)), None)
     }
 
     pub(super) async fn failed(mut self, stop: RunFailure) -> RunOutcome {
-        let (step, error) = match &stop {
-            RunFailure::CallFailed { step, error } => {
-                (step.as_str(), format!("step {step} failed: {error}"))
+        let error = failure_text(&stop);
+        let step = match &stop {
+            RunFailure::CallFailed { step, .. } | RunFailure::ToolFailed { step, .. } => {
+                step.as_str()
             }
-            RunFailure::ToolFailed { step, text, .. } => {
-                (step.as_str(), format!("step {step} failed: {text}"))
-            }
-            RunFailure::Invalid(error) => ("", error.clone()),
+            RunFailure::Invalid(_) => "",
         };
         self.put("vars", "failed_step", step.into());
         self.put("vars", "error", error.as_str().into());
-        let mut after_failure = Vec::new();
         for step in &self.workflow.spec.on_failure {
-            let done = self.call_step(step, step.id.clone()).await;
-            let (report, _) = self.record(step, done);
-            after_failure.push(report);
+            let step = WorkflowStep { allow_failure: true, ..step.clone() };
+            let place = StepPlace { group: Some("onFailure"), item: None };
+            let done = self.call_step(&step, place).await;
+            drop(self.record(done));
         }
         let answer = match stop {
             RunFailure::ToolFailed { outcome, .. } => RunResult::Tool(outcome),
             RunFailure::Invalid(error) => RunResult::Error(error),
             RunFailure::CallFailed { .. } => {
-                let said = RunReport {
-                    workflow: self.workflow,
-                    status: StepStatus::Failed,
-                    input: self.data.get("input").unwrap_or(&Json::Null),
-                    reports: &self.reports,
-                    after_failure: &after_failure,
-                    used_inputs: &self.used_inputs,
-                };
-                RunResult::Value(Json::Object(said.object()))
+                RunResult::Value(Json::Object(self.report(StepStatus::Failed)))
             }
         };
-        self.reports.append(&mut after_failure);
-        RunOutcome { result: answer, error: Some(error), reports: self.reports }
+        self.ended(answer, Some(error))
+    }
+
+    fn report(&self, status: StepStatus) -> JsonObject {
+        let report = RunReport {
+            workflow: self.workflow,
+            status,
+            input: self.data.get("input").unwrap_or(&Json::Null),
+            steps: &self.steps,
+            detail: self.detail,
+            used_inputs: &self.used_inputs,
+        };
+        report.object()
+    }
+
+    fn ended(self, result: RunResult, error: Option<String>) -> RunOutcome {
+        let reports = self.steps.into_iter().map(|(report, _)| report).collect();
+        RunOutcome { result, error, reports }
     }
 }
 
@@ -96,7 +94,7 @@ pub(super) fn step_outcome(
 ) -> StepOutcome {
     let (value, error, stop) = match called {
         CallOutcome::Returned(content) if !content.failed => {
-            if step.store {
+            if step.is_visible() {
                 report.result = content.value.clone();
             }
             return StepOutcome {
@@ -106,8 +104,11 @@ pub(super) fn step_outcome(
                 stop: None,
             };
         }
-        CallOutcome::Returned(ToolContent { text, outcome, .. }) => {
-            let value = json!({"success": false, "isError": true, "error": text});
+        CallOutcome::Returned(ToolContent { value, text, outcome, .. }) => {
+            let value = match step.allow_failure {
+                true => json!({"success": false, "isError": true, "error": text}),
+                false => value,
+            };
             let step = report.id.clone();
             (value, text.clone(), RunFailure::ToolFailed { step, text, outcome })
         }
@@ -119,7 +120,7 @@ pub(super) fn step_outcome(
     };
     report.status = StepStatus::Failed;
     report.error = Some(error);
-    if step.store && step.allow_failure {
+    if step.is_visible() && step.allow_failure {
         report.result = value.clone();
     }
     StepOutcome {
@@ -130,43 +131,18 @@ pub(super) fn step_outcome(
     }
 }
 
-/// The outcome of a step from its nested steps.
-pub(super) fn group_outcome(
-    step: &WorkflowStep,
-    report: &mut StepReport,
-    value: Option<Json>,
-    stop: Option<RunFailure>,
-) -> (Option<Json>, Option<RunFailure>) {
-    let (inner, error) = match stop {
-        None => {
-            if step.store {
-                report.result = value.clone().unwrap_or_default();
-            }
-            return (value, None);
-        }
-        Some(RunFailure::Invalid(error)) => return (value, Some(RunFailure::Invalid(error))),
-        Some(RunFailure::CallFailed { step, error }) => (step, error),
-        Some(RunFailure::ToolFailed { step, text, .. }) => (step, text),
-    };
-    report.status = StepStatus::Failed;
-    let error = format!("step {inner} failed: {error}");
-    report.error = Some(error.clone());
-    let lost = json!({"error": error, "success": false, "isError": true});
-    let stop = RunFailure::CallFailed { step: step.id.clone(), error };
-    (Some(lost), (!step.allow_failure).then_some(stop))
+/// The value of a group that failed, for later steps.
+pub(super) fn failure_record(stop: &RunFailure) -> Json {
+    json!({"error": failure_text(stop), "success": false, "isError": true})
 }
 
-pub(super) fn new_report(step: &WorkflowStep, id: String) -> StepReport {
-    StepReport {
-        id,
-        tool: step.tool().to_owned(),
-        status: StepStatus::Completed,
-        condition: None,
-        allow_failure: step.allow_failure,
-        result: Json::Null,
-        error: None,
-        input: JsonObject::new(),
-        steps: Vec::new(),
+fn failure_text(stop: &RunFailure) -> String {
+    match stop {
+        RunFailure::CallFailed { step, error: why }
+        | RunFailure::ToolFailed { step, text: why, .. } => {
+            format!("step {step} failed: {why}")
+        }
+        RunFailure::Invalid(error) => error.clone(),
     }
 }
 

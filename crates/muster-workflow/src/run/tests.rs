@@ -17,7 +17,7 @@ use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
 use super::{CallOutcome, CompletedSteps, Host, JournalNote, RunOutcome, RunResult, run};
-use crate::{JsonObject, Workflow, content::ToolContent, definition::read};
+use crate::{JsonObject, Workflow, content::ToolContent, definition::read, report::ReplyDetail};
 
 /// Tools: `echo` gives its arguments, `fail` says it failed, `lost` cannot be called, `text` gives text.
 #[derive(Default)]
@@ -50,8 +50,8 @@ impl Host for World {
 
     fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()> {
         let line = match note {
-            JournalNote::Begins { step, .. } => format!("{step}?"),
-            JournalNote::Ended { report, .. } => format!("{}!", report.id),
+            JournalNote::Begins { key, .. } => format!("{key}?"),
+            JournalNote::Ended { report, .. } => format!("{}!", report.key()),
         };
         self.notes.write().unwrap().push(line);
         Box::pin(ready(()))
@@ -62,12 +62,17 @@ impl Host for World {
     }
 }
 
-fn ran_with(spec: &Json, input: &Json, past: CompletedSteps) -> (RunOutcome, String, usize) {
+fn ran_with(
+    spec: &Json,
+    input: &Json,
+    past: CompletedSteps,
+    detail: ReplyDetail,
+) -> (RunOutcome, String, usize) {
     let workflow = Workflow::new("w", "default", read(spec).unwrap().spec);
     let host = World::default();
     let Json::Object(input) = input.clone() else { panic!("not an object") };
     let ended = {
-        let mut future = pin!(run(&workflow, input, &host, past));
+        let mut future = pin!(run(&workflow, input, &host, past, detail));
         let waker = Waker::from(Arc::new(Noop));
         match future.as_mut().poll(&mut Polled::from_waker(&waker)) {
             Poll::Ready(ended) => ended,
@@ -78,7 +83,11 @@ fn ran_with(spec: &Json, input: &Json, past: CompletedSteps) -> (RunOutcome, Str
 }
 
 fn ran(spec: Json, input: Json) -> (Json, Option<String>, String) {
-    let (ended, notes, _) = ran_with(&spec, &input, CompletedSteps::new());
+    ran_in_detail(spec, input, ReplyDetail::Visible)
+}
+
+fn ran_in_detail(spec: Json, input: Json, detail: ReplyDetail) -> (Json, Option<String>, String) {
+    let (ended, notes, _) = ran_with(&spec, &input, CompletedSteps::new(), detail);
     let answer = match ended.result {
         RunResult::Value(result) => result,
         RunResult::Tool(Outcome::Text { text, .. }) => json!({"tool said": text}),
@@ -120,9 +129,21 @@ fn results_go_from_step_to_step() {
 
 #[test]
 fn the_last_result_is_at_the_top_unless_stored() {
-    let last = |store: bool| json!({"steps": [{"id": "a", "tool": "echo", "args": {"status": "mine", "x": 1}, "store": store}]});
-    check(last(false), json!({}), &[("/status", json!("mine")), ("/x", json!(1))]);
-    check(last(true), json!({}), &[("/status", json!("completed")), ("/x", Json::Null)]);
+    let last = |flags: Json| {
+        let mut step = json!({"id": "a", "tool": "echo", "args": {"status": "mine", "x": 1}});
+        step.as_object_mut().unwrap().extend(flags.as_object().unwrap().clone());
+        json!({"steps": [step]})
+    };
+    let at_the_top =
+        [("/status", json!("mine")), ("/x", json!(1)), ("/steps/0/result", Json::Null)];
+    for flags in [json!({}), json!({"store": false}), json!({"output": false, "store": true})] {
+        check(last(flags), json!({}), &at_the_top);
+    }
+    let in_its_step =
+        [("/status", json!("completed")), ("/x", Json::Null), ("/steps/0/result/x", json!(1))];
+    for flags in [json!({"store": true}), json!({"output": true})] {
+        check(last(flags), json!({}), &in_its_step);
+    }
 }
 
 #[test]
@@ -215,28 +236,125 @@ fn template_errors_end_the_run() {
 fn loops_run_their_steps_for_each_item() {
     let spec = json!({"steps": [
         {"id": "each", "forEach": {"items": "{{ .input.list }}", "as": "it", "steps": [
-            {"id": "one", "tool": "echo", "args": {"v": "{{ .vars.it }}", "i": "{{ .vars.it_index }}"}},
+            {"id": "one", "tool": "echo", "args": {"v": "{{ .vars.it }}", "i": "{{ .vars.it_index }}"}, "output": true},
             {"id": "two", "tool": "echo", "args": {"was": "{{ .results.one.v }}"}},
-        ]}, "store": true},
+        ]}},
         {"id": "end", "tool": "echo", "args": {"first": "{{ .results.one_0.v }}", "last": "{{ .results.two.was }}",
             "n": "{{ len .results.each }}"}},
     ]});
     let (answer, error, notes) = ran(spec.clone(), json!({"list": ["x", "y"]}));
     assert_eq!(error, None);
-    assert_eq!(notes, "one_0? one_0! two_0? two_0! one_1? one_1! two_1? two_1! end? end!");
+    assert_eq!(
+        notes,
+        "each/one_0? each/one_0! each/two_0? each/two_0! each/one_1? each/one_1! each/two_1? each/two_1! \
+         end? end!"
+    );
     assert_eq!(
         (&answer["first"], &answer["last"], &answer["n"]),
         (&json!("x"), &json!("y"), &json!("2"))
     );
-    assert_eq!(answer["steps"][0]["steps"][2]["id"], "one_1");
     assert_eq!(
-        answer["steps"][0]["result"][1],
-        json!({"one": {"v": "y", "i": 1}, "two": {"was": "y"}})
+        answer["steps"],
+        json!([
+            {"id": "one", "tool": "echo", "status": "completed", "result": {"v": "x", "i": 0}},
+            {"id": "two", "tool": "echo", "status": "completed"},
+            {"id": "one", "tool": "echo", "status": "completed", "result": {"v": "y", "i": 1}},
+            {"id": "two", "tool": "echo", "status": "completed"},
+            {"id": "end", "tool": "echo", "status": "completed"},
+        ])
     );
-    let (answer, _, _) = ran(spec, json!({"list": "x"}));
+    let wrong = |list: Json, kind: &str| {
+        let (answer, _, _) = ran(spec.clone(), json!({"list": list}));
+        assert_eq!(
+            answer["no result"],
+            format!(
+                "forEach step each: items expression \"{{{{ .input.list }}}}\" resolved to {kind}, \
+                 expected a list"
+            )
+        );
+    };
+    wrong(json!("x"), "string");
+    wrong(json!({}), "map[string]interface {}");
+    wrong(Json::Null, "nil");
+}
+
+#[test]
+fn a_loop_over_nothing_has_no_steps() {
+    let spec = json!({"steps": [{"id": "e", "forEach": {"items": [], "steps": [{"id": "a", "tool": "echo"}]}}]});
+    check(spec, json!({}), &[("/status", json!("completed")), ("/steps", Json::Null)]);
+}
+
+#[test]
+fn loop_variables_end_with_the_loop() {
+    let nested = |after: &str| {
+        json!({"steps": [
+            {"id": "e", "forEach": {"items": [1], "steps": [{"id": "a", "tool": "text"}]}},
+            {"id": "b", "tool": "echo", "args": {"x": after}},
+        ]})
+    };
+    for name in ["item", "item_index"] {
+        let (answer, _, _) = ran(nested(&format!("{{{{ .vars.{name} }}}}")), json!({}));
+        let error = answer["no result"].as_str().unwrap();
+        assert!(error.contains(&format!("map has no entry for key \"{name}\"")), "{error}");
+    }
+}
+
+#[test]
+fn a_failing_loop_stops_at_its_item() {
+    let spec = |tool: &str, inner: bool, outer: bool| {
+        json!({"steps": [
+            {"id": "e", "allow_failure": outer, "forEach": {"items": ["x", "y"], "steps": [
+                {"id": "a", "tool": "echo", "args": {"v": "{{ .vars.item }}"}},
+                {"id": "b", "tool": tool, "allow_failure": inner},
+            ]}},
+            {"id": "c", "tool": "echo", "args": {"known": "{{ hasKey .results \"b_0\" }}"}, "output": true},
+        ]})
+    };
+    let ids = |answer: &Json| -> String {
+        let steps = answer["steps"].as_array().unwrap().iter();
+        steps.map(|step| step["id"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let (answer, error, _) = ran(spec("gone", false, false), json!({}));
+    assert_eq!((ids(&answer).as_str(), &answer["status"]), ("a b", &json!("failed")));
+    assert_eq!(answer["steps"][1]["error"], "tool gone is not available");
+    assert_eq!(error.as_deref(), Some("step b failed: tool gone is not available"));
+    let (answer, _, _) = ran(spec("fail", false, false), json!({}));
+    assert_eq!(answer, json!({"tool said": "it went wrong"}));
+    let (answer, error, _) = ran(spec("gone", false, true), json!({}));
     assert_eq!(
-        answer["no result"],
-        "failed to resolve the items of step each: they are no list but text"
+        (ids(&answer).as_str(), &answer["status"], error),
+        ("a b c", &json!("completed"), None)
+    );
+    assert_eq!(answer["steps"][2]["result"]["known"], json!(false));
+    let (answer, _, _) = ran(spec("fail", true, false), json!({}));
+    assert_eq!((ids(&answer).as_str(), &answer["status"]), ("a b a b c", &json!("completed")));
+    assert_eq!(answer["steps"][4]["result"]["known"], json!(true));
+}
+
+#[test]
+fn steps_of_two_groups_may_share_ids() {
+    let group = |id: &str, x: u8| json!({"id": id, "forEach": {"items": [x], "steps": [{"id": "a", "tool": "echo", "args": {"x": x}}]}});
+    let spec = json!({"steps": [group("e", 1), group("f", 2)]});
+    let (first, notes, _) =
+        ran_with(&spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
+    assert_eq!(notes, "e/a_0? e/a_0! f/a_0? f/a_0!");
+    // A resumed run does not take the step of one group for the step of the other.
+    let done = first.reports[0].clone();
+    let past = CompletedSteps::from([(done.key(), (done, json!({"x": 1})))]);
+    let (_, notes, calls) = ran_with(&spec, &json!({}), past, ReplyDetail::Visible);
+    assert_eq!((notes.as_str(), calls), ("f/a_0? f/a_0!", 1));
+}
+
+#[test]
+fn a_group_is_in_the_result_only_if_skipped() {
+    let spec = json!({"steps": [{"id": "p", "condition": {"template": "{{ eq .input.env \"prod\" }}"},
+        "parallel": [{"id": "a", "tool": "echo"}]}]});
+    check(spec.clone(), json!({"env": "prod"}), &[("/steps/0/id", json!("a"))]);
+    let (answer, _, _) = ran(spec, json!({"env": "test"}));
+    assert_eq!(
+        answer["steps"],
+        json!([{"id": "p", "tool": "", "status": "skipped", "condition_evaluation": false,
+            "condition_result": false, "condition_tool": "template"}])
     );
 }
 
@@ -254,12 +372,22 @@ fn parallel_steps_see_earlier_results_only() {
     check(
         spec("text", false),
         json!({}),
-        &[("/a", json!(1)), ("/steps/0/steps/1/status", json!("completed"))],
+        &[("/a", json!(1)), ("/steps/0/id", json!("a")), ("/steps/1/status", json!("completed"))],
     );
-    let (answer, error, _) = ran(spec("fail", false), json!({}));
-    assert_eq!(error.as_deref(), Some("step p failed: step b failed: it went wrong"));
-    assert_eq!(answer["steps"][0]["steps"][0]["status"], "completed");
-    check(spec("fail", true), json!({}), &[("/a", json!(1)), ("/steps/0/status", json!("failed"))]);
+    let (answer, error, _) = ran(spec("gone", false), json!({}));
+    assert_eq!(error.as_deref(), Some("step b failed: tool gone is not available"));
+    assert_eq!(
+        (&answer["status"], &answer["steps"][0]["status"]),
+        (&json!("failed"), &json!("completed"))
+    );
+    check(spec("fail", true), json!({}), &[("/a", json!(1)), ("/steps/1/status", json!("failed"))]);
+    // A template that cannot be resolved ends the run, although failures are allowed.
+    let unresolved = json!({"steps": [{"id": "p", "allowFailure": true, "parallel": [
+        {"id": "a", "tool": "gone"},
+        {"id": "b", "tool": "echo", "args": {"x": "{{ .results.a }}"}},
+    ]}]});
+    let (answer, _, _) = ran(unresolved, json!({}));
+    assert!(answer["no result"].as_str().unwrap().contains("arguments for step b"), "{answer}");
 }
 
 #[test]
@@ -268,23 +396,89 @@ fn on_failure_steps() {
         "steps": [{"id": "a", "tool": "gone"}],
         "onFailure": [
             {"id": "undo", "tool": "fail"},
-            {"id": "tell", "tool": "echo", "args": {"why": "{{ .vars.error }}", "which": "{{ .vars.failed_step }}"}, "store": true},
+            {"id": "tell", "tool": "echo", "args": {"why": "{{ .vars.error }}", "which": "{{ .vars.failed_step }}",
+                "record": "{{ .results.a.success }}"}, "output": true},
         ],
     });
     let (answer, error, notes) = ran(spec, json!({}));
     assert_eq!(error.as_deref(), Some("step a failed: tool gone is not available"));
-    assert_eq!(notes, "a? a! undo? undo! tell? tell!");
-    assert_eq!(answer["on_failure"][1]["result"], json!({"why": error.unwrap(), "which": "a"}));
+    assert_eq!(notes, "a? a! onFailure/undo? onFailure/undo! onFailure/tell? onFailure/tell!");
+    assert_eq!(
+        answer["steps"],
+        json!([
+            {"id": "a", "tool": "gone", "status": "failed", "error": "tool gone is not available"},
+            {"id": "undo", "tool": "fail", "status": "failed", "allow_failure": true},
+            {"id": "tell", "tool": "echo", "status": "completed", "allow_failure": true,
+                "result": {"why": error.unwrap(), "which": "a", "record": false}},
+        ])
+    );
 }
 
 #[test]
 fn output_replaces_the_result() {
     let spec = json!({
-        "steps": [{"id": "a", "tool": "echo", "args": {"l": [1, 2]}}],
-        "output": {"list": "{{ .results.a.l }}", "n": "{{ len .results.a.l }}", "text": "{{ .input.x }}!", "inner": [{"x": "{{ .input.x }}"}]},
+        "steps": [{"id": "a", "tool": "echo", "args": {"l": [1, 2], "o": [{"n": "first"}]}}],
+        "output": {"list": "{{ .results.a.l }}", "n": "{{ len .results.a.l }}", "text": "{{ .input.x }}!",
+            "inner": [{"x": "{{ .input.x }}"}], "indexed": "{{ .results.a.o[0].n }}"},
     });
-    let (answer, _, _) = ran(spec, json!({"x": "v"}));
-    assert_eq!(answer, json!({"list": [1, 2], "n": 2, "text": "v!", "inner": [{"x": "v"}]}));
+    let output =
+        json!({"list": [1, 2], "n": 2, "text": "v!", "inner": [{"x": "v"}], "indexed": "first"});
+    let (answer, _, _) = ran(spec.clone(), json!({"x": "v"}));
+    assert_eq!(answer, output);
+    let (answer, error, _) = ran_in_detail(spec, json!({"x": "v"}), ReplyDetail::Debug);
+    assert_eq!((&answer["output"], error), (&output, None));
+    assert_eq!((&answer["status"], &answer["workflow"]), (&json!("completed"), &json!("w")));
+    assert_eq!(answer["steps"][0]["result"]["l"], json!([1, 2]));
+}
+
+#[test]
+fn an_output_that_cannot_be_rendered_keeps_the_results() {
+    let spec = |value: &str| {
+        json!({
+            "steps": [{"id": "a", "tool": "echo", "args": {"x": 1}}],
+            "output": {"fine": 1, "inner": {"value": value}},
+        })
+    };
+    let (answer, error, _) = ran(spec("{{ .results.missing.field }}"), json!({}));
+    let error = error.unwrap();
+    assert!(
+        error.starts_with(
+            "failed to render output template: output.inner.value: template execution failed"
+        ),
+        "{error}"
+    );
+    assert_eq!(answer["output_error"], error);
+    assert_eq!(
+        (&answer["status"], &answer["steps"][0]["result"]["x"]),
+        (&json!("completed"), &json!(1))
+    );
+    let (answer, _, _) = ran(spec("{{ .results.a.x[3] }}"), json!({}));
+    assert_eq!(
+        answer["output_error"],
+        "failed to render output template: output.inner.value: path 'results.a.x[3]' not found"
+    );
+}
+
+#[test]
+fn paths_of_conditions_may_be_templates() {
+    let spec = |path: &str, value: &str| {
+        json!({"steps": [{"id": "a", "tool": "text", "condition": {"tool": "echo", "args": {"items": [1, {"n": "b"}]},
+            "expect": {"success": true, "json_path": {path: value}}}}]})
+    };
+    let status = |path: &str, value: &str, expect: &str| {
+        check(spec(path, value), json!({"want": "b"}), &[("/steps/0/status", json!(expect))]);
+    };
+    status("{{ (index .result.items 1).n }}", "b", "completed");
+    status("{{ .result.items[1].n }}", "{{ .input.want }}", "completed");
+    status("items[1].n", "b", "completed");
+    status("{{ (index .result.items 1).n }}", "c", "skipped");
+    status("{{ .result.items.nope.n }}", "b", "skipped");
+    let (answer, _, _) = ran(
+        json!({"steps": [{"id": "a", "tool": "text", "condition": {"template": "{{ .input.nope }}"}}]}),
+        json!({}),
+    );
+    let error = answer["no result"].as_str().unwrap();
+    assert!(error.starts_with("failed to evaluate condition template for step a: "), "{error}");
 }
 
 #[test]
@@ -293,11 +487,12 @@ fn completed_steps_are_not_repeated() {
         {"id": "a", "tool": "echo", "args": {"x": 1}, "store": true},
         {"id": "b", "tool": "echo", "args": {"x": "{{ .results.a.x }}"}},
     ]});
-    let (first, _, calls) = ran_with(&spec, &json!({}), CompletedSteps::new());
+    let (first, _, calls) =
+        ran_with(&spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
     assert_eq!(calls, 2);
     let known = first.reports[0].clone();
     let past = CompletedSteps::from([("a".to_owned(), (known, json!({"x": 7})))]);
-    let (ended, notes, calls) = ran_with(&spec, &json!({}), past);
+    let (ended, notes, calls) = ran_with(&spec, &json!({}), past, ReplyDetail::Visible);
     let RunResult::Value(result) = ended.result else { panic!("no result") };
     assert_eq!((result["x"].clone(), notes.as_str(), calls), (json!(7), "b? b!", 1));
 }

@@ -193,7 +193,8 @@ fn failed_execution(texts: &[&str]) -> Option<CommandError> {
     let (last, before) = texts.split_last()?;
     let execution: ExecutionReply = serde_json::from_str(last).ok()?;
     let of_step = |step: &StepReply| Some(format!("step `{}`: {}", step.id, step.error.as_ref()?));
-    let mut reasons: Vec<String> = execution.steps.iter().filter_map(of_step).collect();
+    let steps = execution.steps.as_deref().unwrap_or_default();
+    let mut reasons: Vec<String> = steps.iter().filter_map(of_step).collect();
     if reasons.is_empty() {
         reasons.extend(before.iter().map(|text| (*text).to_owned()).chain(execution.error));
     }

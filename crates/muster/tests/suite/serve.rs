@@ -355,6 +355,35 @@ fn events_reach_the_client_that_follows_them() {
     assert!(text.contains(told["params"]["reason"].as_str().unwrap()), "{text}");
 }
 
+#[test]
+fn following_returns_at_once_and_new_events_reach_the_session() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let server = json!({"name": "made", "type": "sse", "url": "http://localhost:1/sse"});
+    gateway.call_tool(&session, "core_mcpserver_create", server.clone());
+    let past = |name: &str| {
+        let follow = json!({"follow": true, "resourceName": name});
+        let answer = gateway.call_tool(&session, "core_events", follow);
+        answer["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(past("other"), "[]");
+    // The second follow replaces the first.
+    assert!(past("made").contains("MCPServerCreated"));
+    gateway.call_tool(
+        &session,
+        "core_mcpserver_create",
+        json!({"name": "other", "type": "sse", "url": "http://localhost:1/sse"}),
+    );
+    gateway.call_tool(&session, "core_mcpserver_delete", json!({"name": "made"}));
+    let head = gateway.head(Some(&session)).replace("POST", "GET");
+    let mut stream = gateway.send(&head, "");
+    let mut heard = BufReader::new(&mut stream).lines().map(Result::unwrap);
+    let event = heard.find(|line| line.contains("notifications/muster/event")).unwrap();
+    let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(event["params"]["resource_name"], "made");
+    assert_eq!(event["params"]["reason"], "MCPServerDeleted");
+}
+
 const LONG: &str = "\
 name: long
 command: sh

@@ -2,7 +2,7 @@
 
 mod reply;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     call::Outcome,
@@ -10,6 +10,7 @@ use muster_core::{
     effect::Effect,
     glob::{CaseSensitivity, Glob},
 };
+use serde_json::{Value, value::RawValue};
 
 use self::reply::{FilterReply, Missing, item};
 use super::{
@@ -31,7 +32,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
         best matches, each with a one-line summary, its arguments (`?`: optional) and its effect; or \
         narrow down by the other filters. All filters given must match. Run a match with call_tool, \
         after describe_tool where the line of arguments is not enough.",
-    input_schema: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of the task; results come best first with a score"},"pattern":{"type":"string","description":"Glob over the whole name: * ? [a-z], such as *issue*"},"description_filter":{"type":"string","description":"Text that the description contains"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"effect":{"enum":["read","write","destructive"],"description":"The most that a tool may do"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false,"description":"Give full descriptions and input schemas"},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer","description":"What the answer may cost"}}}"#,
+    input_schema: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of the task; results come best first with a score"},"pattern":{"type":"string","description":"Glob over the whole name: * ? [a-z], such as *issue*"},"description_filter":{"type":"string","description":"Text that the description contains"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"labels":{"type":"object","description":"Labels that a workflow must have"},"effect":{"enum":["read","write","destructive"],"description":"The most that a tool may do"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false,"description":"Give full descriptions and input schemas"},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer","description":"What the answer may cost"}}}"#,
     budget: 1_200,
     run: Run::List(answer),
 };
@@ -53,6 +54,7 @@ pub(super) struct Of {
     server: Option<String>,
     category: Option<String>,
     tags: Vec<String>,
+    labels: BTreeMap<String, String>,
     effect: Option<Effect>,
 }
 
@@ -107,6 +109,7 @@ impl Filter {
                 server: given.text("server"),
                 category: given.text("category"),
                 tags: given.texts("tags"),
+                labels: given.raw("labels").map(labels).unwrap_or_default(),
                 effect: effect.transpose()?,
             },
             case: if case_sensitive {
@@ -229,6 +232,24 @@ impl Of {
         same(&self.server, Some(&source.info.title))
             && same(&self.category, source.info.category.as_deref())
             && self.tags.iter().all(tagged)
+            && (self.labels.is_empty() || self.labelled(entry))
             && self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
+
+    /// Whether a tool has every label.
+    fn labelled(&self, entry: &ToolEntry) -> bool {
+        let found = entry.labels().map(|raw| labels(&raw)).unwrap_or_default();
+        self.labels.iter().all(|(name, value)| found.get(name) == Some(value))
+    }
+}
+
+/// Labels by name; values are compared as text.
+fn labels(labels: &RawValue) -> BTreeMap<String, String> {
+    let labels: serde_json::Map<String, Value> =
+        serde_json::from_str(labels.get()).unwrap_or_default();
+    let text = |value: Value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    labels.into_iter().map(|(name, value)| (name, text(value))).collect()
 }

@@ -142,8 +142,8 @@ impl ReplyView for ExecutionReply {
         ];
         let mut page = vec![heading(&self.status, facts, style)];
         section(&mut page, "Input Parameters", &parameters(&self.input, style));
-        section(&mut page, "Step Results", &step_results(&self.steps, style));
-        section(&mut page, "Steps After the Failure", &step_results(&self.on_failure, style));
+        let steps = self.steps.as_deref().unwrap_or_default();
+        section(&mut page, "Step Results", &step_results(steps, style));
         section(&mut page, "Result", &members(&self.output, ["property", "value"], style));
         page.join("\n\n")
     }

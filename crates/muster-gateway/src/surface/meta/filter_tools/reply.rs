@@ -1,5 +1,7 @@
 //! The reply of `filter_tools`, within its budget.
 
+use std::collections::BTreeMap;
+
 use muster_core::{
     catalog::ranked::RankedTools,
     effect::Effect,
@@ -101,6 +103,8 @@ struct Filters<'a> {
     category: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Effect>,
     case_sensitive: bool,
@@ -127,6 +131,8 @@ struct Item<'a> {
     effect: Effect,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Raw>,
 }
 
 /// A tool in the reply.
@@ -141,6 +147,7 @@ pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
         server: (detail == Detail::Schema).then(|| shown.entry.backend.as_str()),
         effect: shown.effect(),
         score: score.map(|score| ((score * 1e4).round() / 1e4).max(1e-4)),
+        labels: shown.entry.labels(),
     })
 }
 
@@ -198,6 +205,9 @@ impl FilterReply<'_> {
             server: filter.of.server.as_deref().map(|text| shortened(text, most)),
             category: filter.of.category.as_deref().map(|text| shortened(text, most)),
             tags: filter.of.tags.iter().take(3).map(|tag| shortened(tag, most)).collect(),
+            labels: (filter.of.labels.iter().take(3))
+                .map(|(name, value)| (shortened(name, most), shortened(value, most)))
+                .collect(),
             effect: filter.of.effect,
             case_sensitive: filter.case == CaseSensitivity::Sensitive,
             include_schema: filter.detail == Detail::Schema,
