@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod env_vars;
 pub mod import;
 pub mod inventory;
+pub mod local_gateway;
 pub mod login;
 pub mod models;
 pub mod remote;

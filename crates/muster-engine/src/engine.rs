@@ -208,6 +208,11 @@ impl Engine {
         self.handle.metrics.clone()
     }
 
+    /// Whether a workflow is running.
+    pub async fn has_running_workflows(&self) -> bool {
+        self.handle.executions.are_running().await
+    }
+
     /// Sets the URL that `core_service_*` shows.
     pub fn listening(&self, endpoint: impl Into<String>) {
         self.endpoint.send_replace(Some(endpoint.into()));

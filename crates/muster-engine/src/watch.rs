@@ -1,6 +1,17 @@
 //! The file watcher of the configuration directory.
+//!
+//! The system watches directories, not paths: a directory that is deleted and created again, or a link that leads to
+//! another one, is a directory that nobody watches. So the identities of all directories are compared with those that
+//! are watched, after each edit, and that of the root every few seconds.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use notify::{
     EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
@@ -16,17 +27,19 @@ use crate::{reconcile::Input, store::ConfigStore, supervisor::Timing};
 /// The debounce is extended by further edits, up to this multiple.
 const LONGEST_BURST: u32 = 2;
 
+/// The interval between two looks at the root.
+const ROOT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The device and the number of a directory.
+type Identity = (u64, u64);
+
 /// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. Where files cannot be
 /// watched, the interval alone remains.
 pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, timing: Timing) {
     let edited = Arc::new(Notify::new());
-    let mut watcher = watcher(&edited)
-        .inspect_err(|error| tracing::warn!("edits of files are noticed late: {error}"))
-        .ok();
+    let mut folders = WatchedFolders::new(&edited);
     loop {
-        if let Some(watcher) = &mut watcher {
-            follow(watcher, &store);
-        }
+        folders.follow(&store);
         // Also at the start: files may have changed before they were watched.
         if inputs.send(Input::FilesChanged).await.is_err() {
             return;
@@ -35,6 +48,7 @@ pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, 
             () = inputs.closed() => return,
             () = sleep(timing.resync_interval) => (),
             () = edited.notified() => settle(&edited, timing.file_debounce).await,
+            () = folders.root_replaced(store.root()) => (),
         }
     }
 }
@@ -51,6 +65,68 @@ async fn settle(edited: &Notify, pause: Duration) {
             return sleep_until(end).await;
         }
     }
+}
+
+/// The directories that are watched.
+struct WatchedFolders {
+    /// `None` if files cannot be watched.
+    watcher: Option<RecommendedWatcher>,
+    known: BTreeMap<PathBuf, Identity>,
+}
+
+impl WatchedFolders {
+    fn new(edited: &Arc<Notify>) -> Self {
+        let watcher = watcher(edited)
+            .inspect_err(|error| tracing::warn!("edits of files are noticed late: {error}"))
+            .ok();
+        Self { watcher, known: BTreeMap::new() }
+    }
+
+    /// Watches the folders that exist; some may be new since the last time, or others under the same path.
+    fn follow(&mut self, store: &ConfigStore) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for folder in store.folders() {
+            let now = identity(&folder);
+            if self.known.get(&folder).copied() == now {
+                continue;
+            }
+            let was_known = self.known.remove(&folder).is_some();
+            if was_known {
+                // It fails if the directory is gone, and the watch with it.
+                let _stopped = watcher.unwatch(&folder);
+            }
+            match now {
+                None => tracing::warn!("{} is gone", folder.display()),
+                Some(identity) => match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+                    Ok(()) => {
+                        if was_known || (folder == store.root() && !self.known.is_empty()) {
+                            tracing::info!(
+                                "{} was replaced; it is watched again",
+                                folder.display()
+                            );
+                        }
+                        self.known.insert(folder, identity);
+                    }
+                    Err(error) => tracing::debug!("cannot watch {}: {error}", folder.display()),
+                },
+            }
+        }
+    }
+
+    /// Waits until the path of the root leads to another directory than the one that is watched.
+    async fn root_replaced(&self, root: &Path) {
+        loop {
+            sleep(ROOT_INTERVAL).await;
+            if identity(root) != self.known.get(root).copied() {
+                return;
+            }
+        }
+    }
+}
+
+fn identity(folder: &Path) -> Option<Identity> {
+    let metadata = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn watcher(edited: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
@@ -73,16 +149,5 @@ const fn is_edit(kind: EventKind) -> bool {
         | EventKind::Modify(_)
         | EventKind::Remove(_)
         | EventKind::Other => true,
-    }
-}
-
-/// Watches the folders that exist; some may be new since the last time.
-fn follow(watcher: &mut RecommendedWatcher, store: &ConfigStore) {
-    for folder in store.folders() {
-        if Path::new(&folder).is_dir()
-            && let Err(error) = watcher.watch(&folder, RecursiveMode::NonRecursive)
-        {
-            tracing::debug!("cannot watch {}: {error}", folder.display());
-        }
     }
 }

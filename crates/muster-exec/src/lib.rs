@@ -15,6 +15,7 @@ pub mod child;
 pub mod cli;
 pub mod command;
 pub mod descriptors;
+pub mod detached;
 pub mod environment;
 pub mod launcher;
 mod link;

@@ -11,6 +11,7 @@
 //! While the server requires a login that only the user can do, a local server serves the client instead.
 
 mod client_session;
+mod locator;
 mod login;
 mod login_gate;
 mod output;
@@ -41,7 +42,10 @@ use thiserror::Error;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio_util::task::TaskTracker;
 
-pub use self::login::{LoginProvider, NoLogin, TokenRenewal};
+pub use self::{
+    locator::{LocateError, Need, UpstreamLocator},
+    login::{LoginProvider, NoLogin, TokenRenewal},
+};
 use self::{
     output::ClientOutput,
     request::{BridgedRequest, RequestKind, cancelled_id, version_of},
@@ -57,6 +61,8 @@ use crate::http::{
 pub struct BridgeOptions {
     /// The URL of the server.
     pub url: String,
+    /// Finds the server if its address may change.
+    pub locator: Option<Arc<dyn UpstreamLocator>>,
     /// Supplies the token of requests.
     pub login: Arc<dyn LoginProvider>,
     /// Serves the client while the user has to log in.
@@ -69,7 +75,7 @@ impl BridgeOptions {
     /// A bridge to `url` without a login.
     pub fn new(url: impl Into<String>) -> Self {
         let (login, retry_window) = (Arc::new(NoLogin), Duration::from_secs(15));
-        Self { url: url.into(), login, until_login: None, retry_window }
+        Self { url: url.into(), locator: None, login, until_login: None, retry_window }
     }
 }
 
@@ -104,6 +110,7 @@ pub async fn serve(
     let dialer = Dialer::new(Arc::new(TrustStore::system()));
     let authorization = Authorization::Login(Arc::clone(&options.login));
     let pool = Pool::new(dialer, url, HeaderMap::new(), authorization);
+    let pool = pool.with_locator(options.locator.clone());
     let session = HttpSession::new(pool, Arc::default(), tasks);
     let session = session.with_retry_window(options.retry_window);
     let (out, outgoing) = ClientOutput::new();

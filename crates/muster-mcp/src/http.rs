@@ -44,7 +44,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::options::{HealthCheck, HealthResponse, HttpOptions};
 use self::{
     body::Body,
     call_limits::CallLimits,
@@ -53,6 +52,10 @@ use self::{
     in_flight::InFlight,
     route::Router,
     sessions::SessionTable,
+};
+pub use self::{
+    connections::ConnectionCounter,
+    options::{HealthCheck, HealthResponse, HttpOptions},
 };
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
@@ -114,7 +117,8 @@ pub async fn serve(
         draining: CancellationToken::new(),
         cut: CancellationToken::new(),
     });
-    let connections = Connections::new(app.options.max_connections.min(half_of_descriptors()));
+    let limit = app.options.max_connections.min(half_of_descriptors());
+    let connections = Connections::new(limit, Arc::clone(&app.options.connections));
     let mut accepting = JoinSet::new();
     for listener in listeners {
         accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&connections)));

@@ -26,6 +26,7 @@ mod self_update;
 mod serve;
 mod standalone;
 mod start;
+mod status;
 mod stop;
 mod test;
 mod token;
@@ -76,6 +77,7 @@ commands! {
     Approve(Box<approve::Approve>) => approve::run;
     Start(Box<start::Start>) => start::run;
     Stop(Box<stop::Stop>) => stop::run;
+    Status(Box<status::Status>) => status::run;
     Check(Box<check::Check>) => check::run;
     Search(Box<search::Search>) => search::run;
     Tokens(Box<tokens::Tokens>) => tokens::run;

@@ -11,8 +11,11 @@ use muster_client::{
 };
 use thiserror::Error;
 
+/// The exit code of `muster status` without a gateway.
+pub const NOT_RUNNING: u8 = 4;
+
 /// The exit codes and their meaning. The reference page is generated from this table.
-pub const EXIT_CODES: [(u8, &str); 10] = [
+pub const EXIT_CODES: [(u8, &str); 11] = [
     (0, "Success; a server stopped because its client disconnected or it was asked to"),
     (
         1,
@@ -20,6 +23,7 @@ pub const EXIT_CODES: [(u8, &str); 10] = [
     ),
     (2, "`climax`: invalid command line. `muster`: the gateway requires a login"),
     (3, "`muster`: the login failed"),
+    (NOT_RUNNING, "`muster status`: the gateway is not running"),
     (10, "`muster doctor`: a configuration file is invalid"),
     (11, "`muster doctor`: a program was not found"),
     (12, "`muster doctor`: the gateway cannot be reached"),

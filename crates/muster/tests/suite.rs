@@ -58,6 +58,8 @@ mod login;
 mod mcp;
 #[path = "suite/mistakes.rs"]
 mod mistakes;
+#[path = "suite/one_gateway.rs"]
+mod one_gateway;
 #[path = "suite/operators.rs"]
 mod operators;
 #[path = "suite/option_injection.rs"]

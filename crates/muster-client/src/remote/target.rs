@@ -1,6 +1,6 @@
 //! The gateway to use: an explicit endpoint, a context, or the local configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_auth::access::operator_file::OperatorCredentials;
 use muster_config::settings::{self, Settings};
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     contexts::{ContextError, Contexts},
-    env_vars,
+    env_vars, local_gateway,
     user_dirs::{self, NoHome},
 };
 
@@ -109,7 +109,21 @@ impl Target {
         if let Some(context) = current {
             return Ok(Self::at(&context.endpoint));
         }
-        Self::configured(&settings(options.config_path)?)
+        let folder = match options.config_path {
+            Some(folder) => folder.clone(),
+            None => user_dirs::config()?,
+        };
+        match running(&folder) {
+            Some(url) => Ok(Self { origin: Origin::Configured, ..Self::at(&url) }),
+            None => Self::configured(&settings(&folder)?),
+        }
+    }
+
+    /// The gateway of a configuration directory: where it is running, else where its settings say.
+    pub fn of_directory(folder: &Path) -> Self {
+        let configured = || settings(folder).and_then(|settings| Self::configured(&settings)).ok();
+        let found = running(folder).map(|url| Self::at(&url)).or_else(configured);
+        found.unwrap_or_else(|| Self::at("http://localhost/mcp"))
     }
 
     fn configured(settings: &Settings) -> Result<Self, TargetError> {
@@ -175,12 +189,14 @@ impl Target {
     }
 }
 
+/// The URL of the running gateway of a configuration directory.
+fn running(folder: &Path) -> Option<String> {
+    let owner = user_dirs::state_folder(folder, None).ok()?.owner()?;
+    owner.record?.endpoint.as_deref().map(local_gateway::local_url)
+}
+
 /// The settings of `config.yaml`, or the defaults if there is none.
-fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
-    let folder = match folder {
-        Some(folder) => folder.clone(),
-        None => user_dirs::config()?,
-    };
+fn settings(folder: &Path) -> Result<Settings, TargetError> {
     let path = folder.join("config.yaml");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,

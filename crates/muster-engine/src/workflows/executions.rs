@@ -118,6 +118,11 @@ impl Executions {
         }
     }
 
+    /// Whether any execution is running.
+    pub(crate) async fn are_running(&self) -> bool {
+        !self.live.lock().await.is_empty()
+    }
+
     /// Opens the record of an execution.
     pub(super) async fn begin(
         self: &Arc<Self>,

@@ -1,6 +1,6 @@
 //! A connection pool for one upstream.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -15,7 +15,10 @@ use muster_net::{AddressPolicy, DialError, Dialer, Url};
 use tokio::time::timeout;
 
 use super::connection::{Exchange, HttpConnection};
-use crate::{bridge::LoginProvider, error::TransportError};
+use crate::{
+    bridge::{LocateError, LoginProvider, Need, UpstreamLocator},
+    error::TransportError,
+};
 
 /// Idle connections in the pool; further ones are closed after their request.
 const MAX_IDLE: usize = 64;
@@ -38,6 +41,8 @@ pub(crate) enum Authorization {
 pub(crate) struct Pool {
     dialer: Dialer,
     url: Url,
+    /// Finds the address of each new connection, if it is not that of the URL.
+    locator: Option<Arc<dyn UpstreamLocator>>,
     /// The value of `Host`; a proxy may expect another one than the URL has.
     host: HeaderValue,
     /// The headers that the user configured.
@@ -55,7 +60,14 @@ impl Pool {
         authorization: Authorization,
     ) -> Self {
         let host = url.host_header().clone();
-        Self { dialer, url, host, headers, authorization, idle: Lock::default() }
+        let (locator, idle) = (None, Lock::default());
+        Self { dialer, url, locator, host, headers, authorization, idle }
+    }
+
+    /// Connects to where `locator` finds the upstream.
+    #[must_use]
+    pub(crate) fn with_locator(self, locator: Option<Arc<dyn UpstreamLocator>>) -> Self {
+        Self { locator, ..self }
     }
 
     /// Sends `host` instead of the URL's own.
@@ -130,7 +142,7 @@ impl Pool {
         loop {
             let (mut connection, is_new) = match self.take_idle() {
                 Some(connection) => (connection, false),
-                None => (self.connect().await?, true),
+                None => (self.connect(need(request.method())).await?, true),
             };
             if connection.ready().await.is_err() && !is_new {
                 continue;
@@ -153,11 +165,23 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<HttpConnection, TransportError> {
-        let place = format!("{}:{}", self.url.host(), self.url.port());
+    /// The URL to connect to.
+    async fn address(&self, need: Need) -> Result<Cow<'_, Url>, TransportError> {
+        let Some(locator) = &self.locator else { return Ok(Cow::Borrowed(&self.url)) };
+        let found = locator.locate(need).await.map_err(|error| match error {
+            LocateError::NotRunning(reason) => TransportError::Unreachable(reason),
+            LocateError::Failed(reason) => TransportError::Invalid(reason),
+        })?;
+        let url = Url::parse(&found);
+        Ok(Cow::Owned(url.map_err(|error| TransportError::Invalid(error.to_string()))?))
+    }
+
+    async fn connect(&self, need: Need) -> Result<HttpConnection, TransportError> {
+        let url = self.address(need).await?;
+        let place = format!("{}:{}", url.host(), url.port());
         let connecting = Box::pin(async {
             // Upstreams are configured by the operator, and may be anywhere.
-            let stream = self.dialer.connect(&self.url, AddressPolicy::Unrestricted).await;
+            let stream = self.dialer.connect(&url, AddressPolicy::Unrestricted).await;
             let stream = stream.map_err(|error| dial_error(error, &place))?;
             HttpConnection::handshake(TokioIo::new(stream)).await.map_err(|err| {
                 TransportError::Unreachable(format!("connection to {place} failed: {err}"))
@@ -191,6 +215,11 @@ impl Pool {
         }
         None
     }
+}
+
+/// Only messages are worth the start of an upstream.
+fn need(method: &Method) -> Need {
+    if *method == Method::POST { Need::Message } else { Need::Listen }
 }
 
 fn dial_error(error: DialError, place: &str) -> TransportError {

@@ -9,7 +9,7 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -20,10 +20,30 @@ use crate::lock::Lock;
 /// The number of connections beyond the limit.
 const RESERVE: usize = 32;
 
+/// Counts the connections of a server.
+#[derive(Debug, Default)]
+pub struct ConnectionCounter {
+    open: AtomicUsize,
+    accepted: AtomicU64,
+}
+
+impl ConnectionCounter {
+    /// The connections that are open.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The connections that were ever accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+}
+
 /// The open connections of a server.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
+    counter: Arc<ConnectionCounter>,
     table: Lock<Table>,
 }
 
@@ -89,8 +109,8 @@ impl Drop for InService {
 }
 
 impl Connections {
-    pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), table: Lock::default() })
+    pub(super) fn new(limit: usize, counter: Arc<ConnectionCounter>) -> Arc<Self> {
+        Arc::new(Self { limit: limit.max(1), counter, table: Lock::default() })
     }
 
     /// A place for a new connection of a peer; `None` if there is none at all.
@@ -113,6 +133,8 @@ impl Connections {
         table.open.insert(id, open);
         *table.by_peer.entry(peer).or_default() += 1;
         drop(table);
+        self.counter.open.fetch_add(1, Ordering::Relaxed);
+        self.counter.accepted.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionPlace { connections: Arc::clone(self), id, peer, service, busy, evicted })
     }
 
@@ -154,6 +176,7 @@ impl Table {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
+        self.connections.counter.open.fetch_sub(1, Ordering::Relaxed);
         let mut table = self.connections.table.lock();
         table.open.remove(&self.id);
         if let Some(open) = table.by_peer.get_mut(&self.peer) {
@@ -177,7 +200,7 @@ pub(super) fn peer_of(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::{net::IpAddr, sync::Arc};
 
     use super::{Connections, RESERVE, Service};
 
@@ -187,7 +210,7 @@ mod tests {
 
     #[test]
     fn idle_connections_make_room() {
-        let connections = Connections::new(2);
+        let connections = Connections::new(2, Arc::default());
         let local = ip("127.0.0.1");
         let first = connections.admit(local).unwrap();
         let second = connections.admit(local).unwrap();
@@ -205,7 +228,7 @@ mod tests {
 
     #[test]
     fn beyond_the_reserve_nothing_is_accepted() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, Arc::default());
         let local = ip("::1");
         let places: Vec<_> = std::iter::from_fn(|| {
             let place = connections.admit(local)?;
@@ -218,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_remote_peer_has_half_of_the_places() {
-        let connections = Connections::new(4);
+        let connections = Connections::new(4, Arc::default());
         let (one, same, other) = (ip("2001:db8::1"), ip("2001:db8::2"), ip("192.0.2.1"));
         let first = connections.admit(one).unwrap();
         let second = connections.admit(same).unwrap();

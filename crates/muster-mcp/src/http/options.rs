@@ -9,6 +9,8 @@ use muster_core::{
 };
 use serde::Serialize;
 
+use super::ConnectionCounter;
+
 /// Computes the response of `/health`.
 pub type HealthCheck = Arc<dyn Fn() -> HealthResponse + Send + Sync>;
 
@@ -48,6 +50,8 @@ pub struct HttpOptions {
     pub guard: Option<Arc<dyn Authenticator>>,
     /// Web pages outside of the protocol, without authentication.
     pub pages: Vec<Arc<dyn WebPages>>,
+    /// Counts connections.
+    pub connections: Arc<ConnectionCounter>,
     /// How long pending requests may take at shutdown.
     pub grace: Duration,
     /// The interval of keep-alive comments on event streams.
@@ -79,6 +83,7 @@ impl Default for HttpOptions {
             health: Arc::new(HealthResponse::ok),
             guard: None,
             pages: Vec::new(),
+            connections: Arc::default(),
             grace: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             session_idle: Duration::from_secs(30 * 60),

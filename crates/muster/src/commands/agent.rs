@@ -10,7 +10,7 @@ use muster_client::{
     remote::target::{GatewayTransport, Target, TargetOptions},
 };
 use muster_mcp::stdio::{Input, Output};
-use muster_mcp_client::bridge;
+use muster_mcp_client::bridge::{self, UpstreamLocator};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -105,12 +105,38 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
     let level = if args.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
     log::install(level, log::ArgumentValues::Hidden, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
-    let done = if args.mcp_server { carry(args, &target, mode) } else { talk(args, target, mode) };
+    let done = if args.mcp_server {
+        carry(&CarriedClient {
+            target,
+            mode,
+            locator: None,
+            tries_silent_login: args.silent,
+            visits_servers: !args.disable_auto_sso,
+        })
+    } else {
+        talk(args, target, mode)
+    };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandError> {
-    let target = &target.streamable().ok_or_else(|| {
+/// How the client on standard input and output is carried to a gateway.
+pub(super) struct CarriedClient {
+    /// The gateway, or the one whose login counts if a locator finds it.
+    pub(super) target: Target,
+    /// How to log in.
+    pub(super) mode: AuthMode,
+    /// Finds the gateway if its address may change.
+    pub(super) locator: Option<Arc<dyn UpstreamLocator>>,
+    /// Whether to try to log in again without a page first.
+    pub(super) tries_silent_login: bool,
+    /// Whether to open the pages of servers after a login.
+    pub(super) visits_servers: bool,
+}
+
+/// Carries the client until it leaves.
+pub(super) fn carry(client: &CarriedClient) -> Result<(), CommandError> {
+    let mode = client.mode;
+    let target = &client.target.streamable().ok_or_else(|| {
         CommandError::new("a client is carried over streamable HTTP only")
             .hint("name the endpoint that ends in /mcp")
     })?;
@@ -118,19 +144,20 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let carried = runtime.block_on(process::releasing_memory(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
-        if args.silent {
+        if client.tries_silent_login {
             login::try_silent_login(target, mode, &Terminal::Stderr).await;
         }
         let login = Arc::new(UserLogin::load(target, mode).await);
         let options = bridge::BridgeOptions {
             login: Arc::<UserLogin>::clone(&login),
             until_login: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
+            locator: client.locator.clone(),
             ..bridge::BridgeOptions::new(&target.url)
         };
         let visiting = async {
-            match args.disable_auto_sso {
-                true => std::future::pending().await,
-                false => login.log_in_at_servers().await,
+            match client.visits_servers {
+                true => login.log_in_at_servers().await,
+                false => std::future::pending().await,
             }
         };
         let carried = tokio::select! {

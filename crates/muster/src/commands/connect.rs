@@ -26,9 +26,9 @@ use crate::{
 
 /// Connect an MCP client to muster
 ///
-/// Adds muster to the client's configuration file. The client then starts `muster standalone` or, with
-/// --endpoint, the bridge to a gateway that is already running. The original file is backed up next to
-/// it; --undo restores it.
+/// Adds muster to the client's configuration file. The client then starts `muster standalone`, which joins the
+/// one gateway of the configuration directory and starts it if necessary, or with --endpoint, the bridge to
+/// that gateway. The original file is backed up next to it; --undo restores it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -132,7 +132,7 @@ fn entry(args: &Connect) -> Result<ServerCommand, CommandError> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut arguments = match &args.endpoint {
         Some(url) => words(&["agent", "--mcp-server", "--endpoint", url]),
-        None => words(&["standalone", "--silent"]),
+        None => words(&["standalone"]),
     };
     if let Some(folder) = &args.config_path {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());

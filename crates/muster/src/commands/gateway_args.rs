@@ -13,6 +13,7 @@ use muster_client::{
         target::{Target, TargetError, TargetOptions},
         tool_response::{ContentBlock, ToolResponse},
     },
+    user_dirs,
 };
 use muster_core::json::Raw;
 use serde_json::value::RawValue;
@@ -84,6 +85,14 @@ impl GatewayArgs {
             context: self.context.as_deref(),
             config_path: self.config_path.as_ref(),
         })
+    }
+
+    /// The configuration directory of a gateway on this machine.
+    pub(crate) fn config_directory(&self) -> Result<PathBuf, CommandError> {
+        match &self.config_path {
+            Some(path) => Ok(path.clone()),
+            None => Ok(user_dirs::config()?),
+        }
     }
 
     /// Connects to the gateway, with a login if it requires one.

@@ -3,8 +3,10 @@
 mod access;
 mod args;
 mod backends;
+mod background;
 mod flags;
 mod hints;
+mod idle;
 mod logins;
 mod logout;
 mod state;
@@ -34,7 +36,7 @@ use muster_engine::{
     store::{ConfigStore, Files},
     view::View,
 };
-use muster_exec::{descriptors, launcher::Launcher};
+use muster_exec::{descriptors, detached, launcher::Launcher};
 use muster_gateway::{
     dispatch::Dispatcher,
     embeddings::ToolEmbeddings,
@@ -50,14 +52,16 @@ use muster_mcp::{
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
 use serde::Serialize;
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, watch},
-};
+use tokio::{net::TcpListener, sync::watch};
 use tracing::level_filters::LevelFilter;
 
 use self::{access::AccessRules, args::SurfaceArg, logout::Logout, state::GatewayState};
-pub(crate) use self::{args::Serve, flags::LoginFlags};
+pub(crate) use self::{
+    args::Serve,
+    background::{BackgroundRole, parse_duration},
+    flags::LoginFlags,
+    state::options as client_options,
+};
 use crate::{bundled, error::CommandError, listen, log, process};
 
 /// How long requests may take to finish once the gateway is asked to stop.
@@ -72,28 +76,15 @@ const CAPABILITIES: ServerCapabilities = ServerCapabilities {
     logging: true,
 };
 
-/// The clients of a gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clients {
-    /// Those of the configured transport.
-    Configured,
-    /// One on standard input and output, and HTTP clients while it is connected.
-    Standalone,
-}
-
+/// Serves clients until the process is asked to stop.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
-    run_for(args, Clients::Configured)
-}
-
-/// Serves the clients until the process is asked to stop.
-pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
-    let level = match (args.silent, args.debug) {
-        (true, _) => LevelFilter::OFF,
-        (false, true) => LevelFilter::DEBUG,
-        (false, false) => LevelFilter::INFO,
-    };
-    log::install(level, log::ArgumentValues::Hidden, None)
-        .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
+    if args.background {
+        return background::run(args);
+    }
+    if args.detached {
+        detached::lead_session();
+    }
+    install_log(args)?;
     let config = config_path(args)?;
     let state = GatewayState::take(args, &config)?;
     let store = ConfigStore::new(config).with_state(state.path());
@@ -108,14 +99,25 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served =
-        runtime.block_on(process::releasing_memory(serve(args, clients, state, store, files)));
+    let served = runtime.block_on(process::releasing_memory(serve(args, state, store, files)));
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
+/// Writes log lines to standard error, as far as the arguments say.
+pub(crate) fn install_log(args: &Serve) -> Result<(), CommandError> {
+    let level = match (args.silent, args.debug) {
+        (true, _) => LevelFilter::OFF,
+        (false, true) => LevelFilter::DEBUG,
+        (false, false) => LevelFilter::INFO,
+    };
+    log::install(level, log::ArgumentValues::Hidden, None)
+        .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))
+}
+
+/// The configuration directory.
+pub(crate) fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
     if let Some(path) = &args.config_path {
         return Ok(path.clone());
     }
@@ -128,7 +130,6 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 
 async fn serve(
     args: &Serve,
-    clients: Clients,
     mut state: GatewayState,
     store: ConfigStore,
     files: Files,
@@ -145,7 +146,7 @@ async fn serve(
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
-    let listener = listener(aggregator, clients, &access, logins.as_ref()).await?;
+    let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
     let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
@@ -186,22 +187,24 @@ async fn serve(
             }
             let guard = access.guard(logins.as_ref(), operator.as_ref());
             let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
-            let serving = async {
-                match clients {
-                    Clients::Configured => {
-                        let stop = async {
-                            stop_requested.await;
-                            engine.prepare_end();
-                        };
-                        http::serve(server, listeners, options, stop).await
+            let (connections, folder) = (Arc::clone(&options.connections), state.folder());
+            let stop = async {
+                let unused = async {
+                    match args.idle_timeout {
+                        Some(timeout) => {
+                            idle::until_idle(timeout, &connections, folder, &engine).await;
+                        }
+                        None => std::future::pending().await,
                     }
-                    Clients::Standalone => {
-                        serve_both(server, access::pipe(mode), listeners, options).await
-                    }
+                };
+                tokio::select! {
+                    () = stop_requested => (),
+                    () = unused => (),
                 }
+                engine.prepare_end();
             };
             tokio::select! {
-                served = serving => served,
+                served = http::serve(server, listeners, options, stop) => served,
                 never = logins::keep_up(logins.as_ref()) => match never {},
             }
         }
@@ -285,47 +288,28 @@ enum Listener {
 }
 
 async fn listener(
+    args: &Serve,
     aggregator: &Aggregator,
-    clients: Clients,
     access: &AccessRules,
     logins: Option<&AuthServer>,
 ) -> Result<Listener, CommandError> {
     match aggregator.transport {
-        ServeTransport::Stdio => Ok(Listener::Stdio),
-        ServeTransport::StreamableHttp | ServeTransport::Sse => {
+        // A gateway in the background has no client on its standard input.
+        ServeTransport::Stdio if !args.detached => Ok(Listener::Stdio),
+        ServeTransport::Stdio | ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
-            let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
-            let opened = opened
-                .and_then(|listeners| access.check_bind(&listeners, logins).map(|()| listeners));
-            match (opened, clients) {
-                (Ok(listeners), _) => Ok(Listener::Http(listeners)),
-                // Each client starts its own process with the same configured port.
-                (Err(err), Clients::Standalone) => {
-                    tracing::warn!("only the client on standard input is served: {err}");
-                    Ok(Listener::Stdio)
+            let listeners = match listen::open(&aggregator.host, aggregator.port, setting).await {
+                // The clients that it was started for find it at any port.
+                Err(err) if args.idle_timeout.is_some() => {
+                    tracing::warn!("using another port: {err}");
+                    listen::open(&aggregator.host, 0, setting).await?
                 }
-                (Err(err), Clients::Configured) => Err(err),
-            }
+                opened => opened?,
+            };
+            access.check_bind(&listeners, logins)?;
+            Ok(Listener::Http(listeners))
         }
     }
-}
-
-/// Serves the client on standard input and output, and HTTP clients until it disconnects.
-async fn serve_both(
-    server: Server,
-    caller: Caller,
-    listeners: Vec<TcpListener>,
-    options: HttpOptions,
-) -> io::Result<()> {
-    let left = Notify::new();
-    let client = async {
-        let served = serve_stdio(server.clone(), caller).await;
-        left.notify_one();
-        served
-    };
-    let others = http::serve(server.clone(), listeners, options, left.notified());
-    let (client, others) = tokio::join!(client, others);
-    client.and(others)
 }
 
 async fn serve_stdio(server: Server, caller: Caller) -> io::Result<()> {

@@ -106,7 +106,8 @@ fn commands_of_the_same_user_need_no_login() {
 
     // Agents behind the bridge are not operators.
     let mut bridge = muster(&gateway);
-    bridge.args(["agent", "--mcp-server", "--auth", "none"]);
+    bridge.args(["agent", "--mcp-server", "--auth", "none", "--endpoint"]);
+    bridge.arg(format!("http://localhost:{}/mcp", gateway.port));
     let mut bridge = super::bridge::Bridge::run(bridge);
     bridge.initialize();
     bridge.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#);

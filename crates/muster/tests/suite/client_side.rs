@@ -142,7 +142,7 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     let done = muster(&folder, &["connect", "cursor"]);
     assert!(done.status.success(), "{}", said(&done));
     let entry: Value = serde_json::from_str(&read(&file)).unwrap();
-    assert_eq!(entry["mcpServers"]["muster"]["args"], json!(["standalone", "--silent"]));
+    assert_eq!(entry["mcpServers"]["muster"]["args"], json!(["standalone"]));
     assert_eq!(entry["mcpServers"]["a"]["command"], "b");
     assert!(said(&muster(&folder, &["connect", "cursor"])).contains("is up to date"));
     assert!(muster(&folder, &["connect", "cursor", "--undo"]).status.success());

@@ -56,6 +56,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster agent", "goes on until it is stopped"),
     ("muster standalone", "goes on until it is stopped"),
     ("muster top", "goes on until it is stopped"),
+    ("muster status", "ends with what it finds"),
     ("muster import", "reads what other programs have"),
     ("muster connect", "writes what other programs read"),
     ("muster doctor", "ends with what is wrong on the machine"),

@@ -1,17 +1,17 @@
 //! The arguments of `muster serve` and `muster standalone`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::LoginFlags;
+use super::{LoginFlags, background};
 
 /// Serve all configured servers and CLIs at one endpoint
 ///
 /// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
 /// directory and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
 /// tools that read, and only on this machine; `muster enable cli NAME` switches on the others.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of its own on the command line"
@@ -21,6 +21,7 @@ Examples:
   muster serve
   muster serve --config-path ./gateway --debug
   muster serve --port 8091
+  muster serve --background
   muster serve --surface climax")]
 pub(crate) struct Serve {
     /// The configuration directory [default: ~/.config/muster]
@@ -32,6 +33,15 @@ pub(crate) struct Serve {
     /// The port to listen on, instead of the configured one; 0 for any free port
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
+    /// Start the gateway in the background, and return when it listens
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// End the gateway when nobody has used it for this long, such as 10m
+    #[arg(long, value_name = "DURATION", value_parser = background::parse_duration)]
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Leave the session of the process that starts it
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
     /// The meta-tools that clients see
     #[arg(long, value_enum, default_value_t)]
     pub(crate) surface: SurfaceArg,

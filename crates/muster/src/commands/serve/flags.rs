@@ -1,6 +1,6 @@
 //! The flags about logins, which override the configuration.
 
-use std::{fs, path::PathBuf};
+use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::Args;
 use muster_config::settings::OAuth;
@@ -31,6 +31,29 @@ pub(crate) struct LoginFlags {
 }
 
 impl LoginFlags {
+    /// The same flags as arguments.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let flags =
+            [(self.oauth_mcp_client, "--oauth-mcp-client"), (self.oauth_server, "--oauth-server")];
+        arguments.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| (*flag).into()));
+        let file = self.extra_ca_file.as_ref();
+        let file = file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+        let pairs = [
+            (
+                "--oauth-mcp-client-public-url",
+                self.oauth_mcp_client_public_url.clone().map(OsString::from),
+            ),
+            ("--oauth-mcp-client-id", self.oauth_mcp_client_id.clone().map(OsString::from)),
+            ("--oauth-server-base-url", self.oauth_server_base_url.clone().map(OsString::from)),
+            ("--extra-ca-file", file.map(PathBuf::into_os_string)),
+        ];
+        for (flag, value) in pairs {
+            arguments.extend(value.map(|value| [flag.into(), value]).into_iter().flatten());
+        }
+        arguments
+    }
+
     /// The configuration, overridden by the flags.
     pub(super) fn over(&self, config: &OAuth) -> OAuth {
         let mut oauth = config.clone();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use muster_client::user_dirs;
-use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership};
+use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership, StateFolder};
 use muster_exec::private_dir::PrivateDir;
 
 use super::{Serve, args::SurfaceArg};
@@ -26,7 +26,8 @@ impl GatewayState {
             Err(error) => return temporary(&error.to_string()),
         };
         let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
-        match folder.own(&config, None, options(args)) {
+        let idle_timeout = args.idle_timeout.map(|timeout| timeout.as_secs());
+        match folder.own(&config, idle_timeout, options(args)) {
             Ok(ownership) => Ok(Self::Owned(ownership)),
             Err(OwnError::Owned(owner)) => Err(refusal(&config, &owner)),
             Err(error @ OwnError::Io { .. }) if chosen.is_some() => {
@@ -42,6 +43,14 @@ impl GatewayState {
         match self {
             Self::Owned(ownership) => ownership.folder().path(),
             Self::Temporary(dir) => dir.path(),
+        }
+    }
+
+    /// The folder, if others can find it.
+    pub(super) const fn folder(&self) -> Option<&StateFolder> {
+        match self {
+            Self::Owned(ownership) => Some(ownership.folder()),
+            Self::Temporary(_) => None,
         }
     }
 

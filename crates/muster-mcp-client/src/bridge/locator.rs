@@ -1,0 +1,29 @@
+//! The port to an upstream whose address may change: a gateway that is started when it is needed.
+
+use std::fmt;
+
+use muster_core::backend::BoxFuture;
+
+/// Finds the upstream before each new connection.
+pub trait UpstreamLocator: fmt::Debug + Send + Sync {
+    /// The URL of the upstream.
+    fn locate(&self, need: Need) -> BoxFuture<'_, Result<String, LocateError>>;
+}
+
+/// What an upstream is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// A message of the client: it is started if it is not running.
+    Message,
+    /// To listen to one that is running.
+    Listen,
+}
+
+/// Why there is no upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocateError {
+    /// It is not running, or not yet.
+    NotRunning(String),
+    /// It cannot be started.
+    Failed(String),
+}

@@ -1,0 +1,104 @@
+//! `muster serve --background`, and the command lines that start a gateway in the background.
+
+use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
+
+use muster_client::{
+    local_gateway::{self, StartGatewayError},
+    user_dirs,
+};
+use muster_engine::{events, state_folder::StateFolder};
+use tracing::level_filters::LevelFilter;
+
+use super::{Serve, args::SurfaceArg, config_path};
+use crate::{
+    error::CommandError,
+    log,
+    output::{Printer, shell_quoted},
+    process,
+};
+
+/// The role of a process that is started in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BackgroundRole {
+    /// The gateway itself.
+    Gateway,
+    /// The process that starts the gateway and ends, so that the gateway is not the child of a client.
+    Starter,
+}
+
+/// Starts the gateway in the background, and prints how to reach it.
+pub(super) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+    if !args.silent {
+        log::install(LevelFilter::INFO, log::ArgumentValues::Hidden, None)?;
+    }
+    let config = config_path(args)?;
+    let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;
+    let was_running = folder.owner().is_some();
+    let arguments = args.arguments(&config, &folder, BackgroundRole::Gateway);
+    process::block_on(async {
+        let record = local_gateway::start(&folder, &arguments).await?;
+        let endpoint = record.endpoint.unwrap_or_default();
+        let begun =
+            if was_running { "A gateway is already running" } else { "Started the gateway" };
+        let config = shell_quoted(&config.to_string_lossy());
+        Printer::stdout().line(&format!(
+            "{begun}: {endpoint} (pid {})\nLog: {}\nStop it with: muster stop --config-path {config}",
+            record.pid,
+            folder.log_path().display()
+        ))
+    })
+}
+
+impl Serve {
+    /// The arguments that start the same gateway in the background.
+    pub(crate) fn arguments(
+        &self,
+        config: &Path,
+        folder: &StateFolder,
+        role: BackgroundRole,
+    ) -> Vec<OsString> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut arguments: Vec<OsString> = vec!["serve".into()];
+        arguments.push(match role {
+            BackgroundRole::Gateway => "--detached".into(),
+            BackgroundRole::Starter => "--background".into(),
+        });
+        let mut pair = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        pair("--config-path", absolute(config).into());
+        pair("--state-path", absolute(folder.path()).into());
+        if let Some(port) = self.port {
+            pair("--port", port.to_string().into());
+        }
+        if let Some(timeout) = self.idle_timeout {
+            pair("--idle-timeout", format!("{}ms", timeout.as_millis()).into());
+        }
+        if self.surface == SurfaceArg::Climax {
+            pair("--surface", "climax".into());
+        }
+        let flags = [
+            (self.yolo, "--yolo"),
+            (self.insecure_bind, "--insecure-bind"),
+            (self.debug, "--debug"),
+        ];
+        arguments.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| (*flag).into()));
+        arguments.extend(self.logins.arguments());
+        arguments
+    }
+}
+
+/// Parses a duration such as `90s` or `10m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    events::duration(text).ok_or_else(|| "expected a duration such as 90s or 10m".to_owned())
+}
+
+impl From<StartGatewayError> for CommandError {
+    fn from(error: StartGatewayError) -> Self {
+        let made = Self::new(error.to_string());
+        match error {
+            StartGatewayError::Io(_) => made,
+            StartGatewayError::Ended { log, .. } | StartGatewayError::Slow { log } => {
+                made.hint(format!("its log is {}", log.display()))
+            }
+        }
+    }
+}
