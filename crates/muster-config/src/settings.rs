@@ -53,6 +53,8 @@ section! {
         muster_prefix: String, "musterPrefix", "MusterPrefix";
         /// OAuth towards backends and towards clients
         oauth: OAuth, "oauth", "OAuth";
+        /// Seconds that calls in flight may take when the gateway is stopped; then they are cut off
+        drain_timeout: u16 = 5, "drainTimeout", "DrainTimeout";
         /// Limits on the calls of one caller
         limits: Limits, "limits", "Limits";
     }

@@ -218,6 +218,13 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
+    /// Interrupts the workflows that are running, so that the next gateway resumes them. Call it before their calls are
+    /// cut off.
+    pub fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let executions = Arc::clone(&self.handle.executions);
+        Arc::new(move || executions.interrupt())
+    }
+
     /// Ends the calls that follow events, which would delay the shutdown.
     pub fn prepare_end(&self) {
         self.handle.journal.end_following();
@@ -226,6 +233,8 @@ impl Engine {
     /// Shuts down: services are stopped, servers are disconnected, then the journal is flushed. Calls should be
     /// finished before, and the launcher is shut down after.
     pub async fn shut_down(self) {
+        // Their servers are about to be disconnected.
+        self.handle.executions.interrupt();
         self.handle.services.end().await;
         let (answer, answered) = oneshot::channel();
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {

@@ -14,7 +14,9 @@ mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use muster_core::{cli::CliConfig, name::BackendName, policy::DestructiveTools, request::Change};
+use muster_core::{
+    backend::Backend, cli::CliConfig, name::BackendName, policy::DestructiveTools, request::Change,
+};
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
     condition::ServerCondition,
@@ -107,6 +109,8 @@ pub(crate) struct Reconciler {
     files: Files,
     state: GatewaySnapshot,
     servers: BTreeMap<String, Arc<ServerEntry>>,
+    /// The backends of servers without their limits.
+    connections: BTreeMap<String, Arc<dyn Backend>>,
     classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
@@ -141,6 +145,7 @@ impl Reconciler {
             files: Files::default(),
             state,
             servers: BTreeMap::new(),
+            connections: BTreeMap::new(),
             classes: Arc::default(),
             clis: BTreeMap::new(),
             workflows: Definitions::default(),

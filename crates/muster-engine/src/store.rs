@@ -224,8 +224,10 @@ impl ConfigStore {
         std::iter::once(self.root.clone()).chain(below).collect()
     }
 
-    /// Creates the folders for definitions, so that files can be dropped into them.
+    /// Creates the folders for definitions, so that files can be dropped into them, and removes what interrupted writes
+    /// left.
     pub fn prepare(&self) -> io::Result<()> {
+        self.folders().iter().for_each(|folder| write::remove_stale(folder));
         [SERVERS, WORKFLOWS, CLASSES]
             .iter()
             .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))

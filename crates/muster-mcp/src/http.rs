@@ -31,7 +31,10 @@ use std::{
     future::poll_fn,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -77,6 +80,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// The queue of changes for a client that has not opened its stream. It will list everything again anyway.
 const CHANGE_QUEUE: usize = 64;
 
+/// How long clients may take to read the errors of requests that were cut off.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The delay before the next accept when the system has no descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -94,18 +100,31 @@ struct App {
     call_limits: Arc<CallLimits>,
     /// No new requests; endless requests end.
     draining: CancellationToken,
-    /// Remaining requests are cancelled.
+    /// Remaining requests are cut off: each is answered with an error.
     cut: CancellationToken,
+    /// The same, for a glance.
+    is_cut: AtomicBool,
+    /// Connections that do not take their answers are closed.
+    closed: CancellationToken,
 }
 
-/// Serves clients on every listener until `stop`; then drains pending requests for the grace period and
-/// cancels the rest.
+/// How the requests in flight ended at shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainOutcome {
+    /// All of them finished.
+    Finished,
+    /// Some were cut off.
+    CutOff,
+}
+
+/// Serves clients on every listener until `stop`; then drains pending requests for the grace period, cuts off the
+/// rest, and answers them with an error that says so.
 pub async fn serve(
     server: Server,
     listeners: Vec<TcpListener>,
     options: HttpOptions,
     stop: impl Future<Output = ()>,
-) -> io::Result<()> {
+) -> io::Result<DrainOutcome> {
     let app = Arc::new(App {
         sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
         sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
@@ -116,6 +135,8 @@ pub async fn serve(
         in_flight: InFlight::default(),
         draining: CancellationToken::new(),
         cut: CancellationToken::new(),
+        is_cut: AtomicBool::new(false),
+        closed: CancellationToken::new(),
     });
     let limit = app.options.max_connections.min(half_of_descriptors());
     let connections = Connections::new(limit, Arc::clone(&app.options.connections));
@@ -127,8 +148,7 @@ pub async fn serve(
     stop.await;
     // The listeners close with their tasks.
     accepting.shutdown().await;
-    app.drain().await;
-    Ok(())
+    Ok(app.drain().await)
 }
 
 fn half_of_descriptors() -> usize {
@@ -191,7 +211,8 @@ async fn connection(app: Arc<App>, stream: TcpStream, remote: SocketAddr, place:
         app.options.keep_alive.min(head_timeout).min(app.options.body_limit),
     );
     let is_alone = || app.in_flight.is_at_most_one();
-    let (mut closing, mut is_evicted) = (false, false);
+    let (mut closing, mut cutting, mut is_evicted) = (false, false, false);
+    let mut closed = std::pin::pin!(app.closed.cancelled());
     let mut evicted = std::pin::pin!(place.evicted.cancelled());
     let served = loop {
         tokio::select! {
@@ -210,7 +231,9 @@ async fn connection(app: Arc<App>, stream: TcpStream, remote: SocketAddr, place:
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = app.cut.cancelled(), if closing => break Ok(()),
+            // The requests of the connection are polled again, and answer.
+            () = app.cut.cancelled(), if closing && !cutting => cutting = true,
+            () = closed.as_mut(), if cutting => break Ok(()),
         }
     };
     if let Err(err) = served {
@@ -256,17 +279,29 @@ impl App {
         }
     }
 
-    async fn drain(&self) {
+    async fn drain(&self) -> DrainOutcome {
         self.draining.cancel();
         self.tasks.close();
-        if tokio::time::timeout(self.options.grace, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some requests did not finish in time and were cancelled");
+        let outcome = tokio::select! {
+            biased;
+            () = self.tasks.wait() => DrainOutcome::Finished,
+            () = self.options.hasten.notified() => DrainOutcome::CutOff,
+            () = tokio::time::sleep(self.options.grace) => DrainOutcome::CutOff,
+        };
+        if outcome == DrainOutcome::CutOff {
+            tracing::warn!("some requests did not finish in time and are cut off");
+            (self.options.on_cut)();
+            self.is_cut.store(true, Ordering::Release);
             self.cut.cancel();
-            self.tasks.wait().await;
+            if tokio::time::timeout(ANSWER_TIMEOUT, self.tasks.wait()).await.is_err() {
+                self.closed.cancel();
+                self.tasks.wait().await;
+            }
         }
         self.sessions.end_all();
         self.sse_sessions.end_all();
         self.server.unsubscribed().await;
+        outcome
     }
 }
 

@@ -24,6 +24,7 @@ mod schema;
 mod search;
 mod self_update;
 mod serve;
+mod service;
 mod standalone;
 mod start;
 mod status;
@@ -78,6 +79,7 @@ commands! {
     Start(Box<start::Start>) => start::run;
     Stop(Box<stop::Stop>) => stop::run;
     Status(Box<status::Status>) => status::run;
+    Service(service::Service) => service::run;
     Check(Box<check::Check>) => check::run;
     Search(Box<search::Search>) => search::run;
     Tokens(Box<tokens::Tokens>) => tokens::run;

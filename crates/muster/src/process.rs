@@ -38,15 +38,22 @@ pub(crate) fn environment() -> Environment {
 /// Catches termination signals from now on, and resolves at the first one. Call it before clients can connect: until
 /// then a signal kills the process, and nothing is drained.
 pub(crate) fn stop_requested() -> impl Future<Output = ()> {
+    stop_requested_times(1)
+}
+
+/// The same for so many signals.
+pub(crate) fn stop_requested_times(times: u32) -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async move {
         // If signals cannot be caught, they end the process by themselves.
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             return future::pending().await;
         };
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
+        for _ in 0..times {
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+            }
         }
     }
 }

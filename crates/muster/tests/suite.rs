@@ -84,6 +84,8 @@ mod self_update;
 mod serve;
 #[path = "suite/state_folder.rs"]
 mod state_folder;
+#[path = "suite/stopping.rs"]
+mod stopping;
 #[path = "suite/tidy.rs"]
 mod tidy;
 #[path = "suite/world.rs"]

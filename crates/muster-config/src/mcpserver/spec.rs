@@ -275,8 +275,12 @@ impl McpServerSpec {
 
     /// Whether a server that runs with `self` must be restarted to run with `next`.
     pub fn needs_restart(&self, next: &Self) -> bool {
-        let essential =
-            |spec: &Self| Self { description: String::new(), auto_start: false, ..spec.clone() };
+        let essential = |spec: &Self| Self {
+            description: String::new(),
+            auto_start: false,
+            call_timeout: 0,
+            ..spec.clone()
+        };
         essential(self) != essential(next)
     }
 }

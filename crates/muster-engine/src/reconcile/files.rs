@@ -213,6 +213,7 @@ impl Reconciler {
         let (name, is_pending) = (server.name.clone(), server.spec.is_pending());
         let backend = BackendName::new(name.as_str());
         self.supervisor.remove(&name);
+        self.connections.remove(&name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         let status = match is_pending {
@@ -247,6 +248,9 @@ impl Reconciler {
         let restart = before.needs_restart(after) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
         self.supervisor.configure(&server);
+        if before.call_timeout != after.call_timeout {
+            self.limit(&server);
+        }
         self.note(name, |known| {
             known.path = path;
             known.server = Arc::clone(&server);
@@ -271,6 +275,7 @@ impl Reconciler {
 
     fn remove(&mut self, name: &str) {
         self.supervisor.remove(name);
+        self.connections.remove(name);
         let backend = BackendName::new(name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.without(&backend);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::Backend,
     connect::ServerListing,
     name::{BackendName, exposed_name},
     request::Change,
@@ -31,16 +31,15 @@ impl Reconciler {
             }
             UnitUpdate::Connected(status, listing, backend) => {
                 self.tell(&known, &status);
-                let at_once = self.deps.calls_at_once;
-                let limited = Limited::for_server(backend, &known.server, at_once);
-                let backend: Arc<dyn Backend> = Arc::new(limited);
-                self.state.backends.insert(BackendName::new(name), backend);
+                self.connections.insert(name.to_owned(), backend);
+                self.limit(&known.server);
                 self.note(name, |known| known.status = status);
                 self.offers(&known, &listing);
             }
             UnitUpdate::Relisted(listing) => self.offers(&known, &listing),
             UnitUpdate::Disconnected(status) => {
                 self.tell(&known, &status);
+                self.connections.remove(name);
                 self.state.backends.remove(&BackendName::new(name));
                 self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
                 self.note(name, |known| {
@@ -59,6 +58,14 @@ impl Reconciler {
                 drop(self.outputs.changes.send(Change::Resource { uri }));
             }
         }
+    }
+
+    /// Applies the limits of a server to its connection. Calls in flight keep those they began with.
+    pub(super) fn limit(&mut self, server: &McpServer) {
+        let Some(backend) = self.connections.get(&server.name) else { return };
+        let at_once = self.deps.calls_at_once;
+        let limited = Limited::for_server(Arc::clone(backend), server, at_once);
+        self.state.backends.insert(BackendName::new(server.name.as_str()), Arc::new(limited));
     }
 
     /// A server that a caller has logged in to counts as up.

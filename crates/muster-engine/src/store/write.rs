@@ -12,9 +12,13 @@ use muster_config::mcpserver::{self, McpServerStatus};
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
+    process::{Pid, test_kill_process},
 };
 
 use super::WriteError;
+
+/// The names of temporary files: a process id and a number follow.
+const TEMPORARY: &str = ".tmp-";
 
 /// Files may hold secrets: only the user can read them.
 const NEW_FILE: u32 = 0o600;
@@ -142,11 +146,31 @@ pub(super) fn changed(
     }
 }
 
+/// Removes the temporary files of processes that were killed while they wrote.
+pub(super) fn remove_stale(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let writer = name.strip_prefix(TEMPORARY).and_then(|rest| rest.split('-').next());
+        let Some(writer) = writer.and_then(|pid| Pid::from_raw(pid.parse().ok()?)) else {
+            continue;
+        };
+        // In a container, the one before had the same process id.
+        let is_ours = u32::try_from(writer.as_raw_nonzero().get()) == Ok(std::process::id());
+        if is_ours || test_kill_process(writer) == Err(Errno::SRCH) {
+            match fs::remove_file(&path) {
+                Ok(()) => tracing::debug!("removed {}", path.display()),
+                Err(error) => tracing::warn!("cannot remove {}: {error}", path.display()),
+            }
+        }
+    }
+}
+
 /// A new file in the same folder, synced to disk.
 fn beside(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
-    let name = format!(".tmp-{}-{number}", std::process::id());
+    let name = format!("{TEMPORARY}{}-{number}", std::process::id());
     let beside = path.with_file_name(name);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     let written = file

@@ -20,7 +20,7 @@ use muster_workflow::{
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     execution::{RunningExecution, Written, now, write},
@@ -41,6 +41,8 @@ pub(crate) struct Executions {
     /// The running executions.
     live: Mutex<BTreeSet<String>>,
     index: Arc<Mutex<Index>>,
+    /// The gateway is shutting down.
+    ending: CancellationToken,
 }
 
 /// Why an execution did not end by itself.
@@ -48,7 +50,9 @@ pub(crate) struct Executions {
 pub(super) enum Why {
     /// The caller cancelled it.
     Cancelled,
-    /// The gateway shut down.
+    /// The gateway is shutting down: the next one resumes the execution, or closes it.
+    Suspended,
+    /// The gateway ended, and the execution cannot be resumed.
     Interrupted,
 }
 
@@ -84,7 +88,18 @@ impl Executions {
     pub(crate) fn new(root: &Path, tasks: TaskTracker) -> Self {
         let folder = root.join(FOLDER);
         let index = Arc::new(Mutex::new(Index::new(SystemTime::now())));
-        Self { folder, tasks, live: Mutex::default(), index }
+        let (live, ending) = (Mutex::default(), CancellationToken::new());
+        Self { folder, tasks, live, index, ending }
+    }
+
+    /// Executions that end from now on without a result are interrupted, not cancelled.
+    pub(crate) fn interrupt(&self) {
+        self.ending.cancel();
+    }
+
+    /// Waits until the gateway shuts down.
+    pub(super) async fn interrupted(&self) {
+        self.ending.cancelled().await;
     }
 
     /// Reads all records, and returns unfinished executions. Blocks.
@@ -106,10 +121,22 @@ impl Executions {
         let id = path.file_stem()?.to_string_lossy().into_owned();
         let bytes = fs::read(path).ok()?;
         let story = RunJournal::read(&String::from_utf8_lossy(&bytes));
-        let is_at_its_end =
-            read(&self.record_path(&id)).is_ok_and(|record| record.status != RunState::Inprogress);
+        let is_at_its_end = read(&self.record_path(&id)).is_ok_and(|record| match record.status {
+            RunState::Completed | RunState::Failed => true,
+            RunState::Inprogress | RunState::Interrupted => false,
+        });
         match story.opened.clone() {
             Some(opened) if !is_at_its_end => Some(Left { opened, story }),
+            None if !bytes.is_empty() => {
+                let aside = path.with_extension("journal.broken");
+                let moved = fs::rename(path, &aside);
+                let moved = moved.map_or_else(
+                    |error| error.to_string(),
+                    |()| format!("moved to {}", aside.display()),
+                );
+                tracing::warn!("{} is not a journal of a workflow: {moved}", path.display());
+                None
+            }
             // Nothing started, or the record was written before the crash.
             Some(_) | None => {
                 drop(fs::remove_file(path));
@@ -171,8 +198,13 @@ impl Executions {
         let record = left.opened.record.clone();
         let id = record.execution_id.clone();
         self.live.lock().await.insert(id.clone());
-        let path = self.journal_path(&id);
-        let file = blocking(move || OpenOptions::new().append(true).open(path)).await?;
+        let (this, record_now) = (Arc::clone(self), record.clone());
+        let file = blocking(move || {
+            // The gateway before may have recorded it as interrupted.
+            this.put(&record_now)?;
+            OpenOptions::new().append(true).open(this.journal_path(&record_now.execution_id))
+        });
+        let file = file.await?;
         let ended = left.story.ended.iter();
         let times = ended.map(|(report, _, from, to)| (report.key(), (from.clone(), to.clone())));
         let written = Written { file, times: times.collect(), failed: false };
@@ -197,6 +229,10 @@ impl Executions {
     /// Closes an execution that nobody will finish, from its journal.
     pub(super) fn abandon(self: &Arc<Self>, id: String, why: Why) {
         let this = Arc::clone(self);
+        let why = match why {
+            Why::Cancelled if self.ending.is_cancelled() => Why::Suspended,
+            why => why,
+        };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let work = async move {
             let (that, run) = (Arc::clone(&this), id.clone());
@@ -217,6 +253,9 @@ impl Executions {
             return fs::remove_file(self.journal_path(id));
         };
         let mut record = opened.record.clone().interrupted(&story);
+        if why == Why::Suspended {
+            return self.put(&record);
+        }
         if why == Why::Cancelled {
             let error = record.error.unwrap_or_default();
             let error =

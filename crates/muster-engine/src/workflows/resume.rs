@@ -45,7 +45,10 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     let mut states = deps.state.clone();
     let definitions = &workflows.definitions;
     let is_there = states.wait_for(|state| missing_tools(&workflow, definitions, state).is_empty());
-    let is_there = timeout(LONGEST_WAIT, is_there).await.is_ok_and(|state| state.is_ok());
+    let is_there = tokio::select! {
+        found = timeout(LONGEST_WAIT, is_there) => found.is_ok_and(|state| state.is_ok()),
+        () = deps.executions.interrupted() => return,
+    };
     let live = match is_there {
         true => deps.executions.reopen(&left).await,
         false => Err(std::io::Error::other("its tools are not there")),
@@ -67,7 +70,11 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     let caller = Caller::local();
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();
-    drop(workflows.run(cx, &workflow, live, input, past, ReplyDetail::Visible).await);
+    tokio::select! {
+        _outcome = workflows.run(cx, &workflow, live, input, past, ReplyDetail::Visible) => (),
+        // Dropped, it is left for the next gateway.
+        () = deps.executions.interrupted() => (),
+    }
 }
 
 fn give_up(deps: &Deps, workflow: Option<&Workflow>, left: &Left) {

@@ -196,3 +196,50 @@ async fn events_survive_a_restart() {
         .count();
     assert_eq!(started, 2);
 }
+
+#[tokio::test]
+async fn a_folder_that_is_created_again_is_watched_again() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+    rig.until(|view| view.servers.contains_key("a")).await;
+    fs::rename(rig.dir.path(), rig.dir.path().with_extension("old")).unwrap();
+    rig.until(|view| view.servers.is_empty()).await;
+    rig.put("mcpservers/b.yaml", REMOTE);
+    rig.until(|view| view.servers.contains_key("b")).await;
+    // By now it is watched, and an edit is noticed long before the next look at all files.
+    let start = Instant::now();
+    rig.put("mcpservers/c.yaml", REMOTE);
+    rig.until(|view| view.servers.contains_key("c")).await;
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    fs::remove_dir_all(rig.dir.path().with_extension("old")).unwrap();
+}
+
+#[tokio::test]
+async fn a_link_to_another_folder_is_followed() {
+    let links = tempfile::tempdir().unwrap();
+    let rig = Rig::linked(&links.path().join("current"), &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until(|view| view.servers.contains_key("a")).await;
+    let next = links.path().join("next");
+    fs::create_dir_all(next.join("mcpservers")).unwrap();
+    fs::write(next.join("mcpservers/b.yaml"), REMOTE).unwrap();
+    let start = Instant::now();
+    std::os::unix::fs::symlink(&next, links.path().join("new")).unwrap();
+    fs::rename(links.path().join("new"), links.path().join("current")).unwrap();
+    rig.until(|view| view.servers.contains_key("b") && !view.servers.contains_key("a")).await;
+    assert!(start.elapsed() < 3 * SOON, "{:?}", start.elapsed());
+    let start = Instant::now();
+    fs::write(next.join("mcpservers/c.yaml"), REMOTE).unwrap();
+    rig.until(|view| view.servers.contains_key("c")).await;
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_killed_writers_left_is_removed() {
+    let pid = std::process::id();
+    let (ours, dead) = (format!("mcpservers/.tmp-{pid}-0"), "mcpservers/.tmp-999999999-1");
+    let others = "mcpservers/.tmp-1-1";
+    let files = [(ours.as_str(), ""), (dead, ""), (others, ""), ("mcpservers/a.yaml", REMOTE)];
+    let rig = Rig::new(&files);
+    rig.until(|view| view.servers.contains_key("a")).await;
+    assert!(!rig.path(&ours).exists() && !rig.path(dead).exists());
+    assert!(rig.path(others).exists(), "its writer is alive");
+}

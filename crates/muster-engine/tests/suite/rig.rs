@@ -1,6 +1,11 @@
 //! An engine over a directory of its own.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use muster_core::{
     backend::ToolCaller as _,
@@ -42,6 +47,19 @@ impl Rig {
     /// An engine over these files and scripted servers.
     pub(crate) fn with(fake: Fake, files: &[(&str, &str)]) -> Self {
         Self::bundling(Vec::new(), fake, files)
+    }
+
+    /// An engine over these files, which it reaches by a link.
+    pub(crate) fn linked(link: &Path, files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            put(dir.path().join(name), text);
+        }
+        std::os::unix::fs::symlink(dir.path(), link).unwrap();
+        let (fake, bundled) = (Fake::default(), Vec::new());
+        let engine = engine(link.to_owned(), &fake, &bundled);
+        let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled }
     }
 
     pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {

@@ -264,3 +264,14 @@ async fn a_backend_gets_only_so_much_at_once() {
     .await;
     assert_eq!(rig.fake.link("a").most_calls(), 64);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_timeout_applies_to_the_next_calls_and_cuts_off_none() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", LOCAL)]);
+    rig.until_is("a", "running").await;
+    let generation = rig.engine().view().borrow().servers["a"].status.generation;
+    rig.put("mcpservers/a.yaml", "command: server\ncallTimeout: 7\n");
+    rig.until(|view| view.servers["a"].server.spec.call_timeout == 7).await;
+    let now = rig.engine().view().borrow().servers["a"].status.generation;
+    assert_eq!(now, generation, "it stays connected");
+}

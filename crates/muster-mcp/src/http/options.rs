@@ -8,6 +8,7 @@ use muster_core::{
     json::{Raw, raw},
 };
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use super::ConnectionCounter;
 
@@ -54,6 +55,10 @@ pub struct HttpOptions {
     pub connections: Arc<ConnectionCounter>,
     /// How long pending requests may take at shutdown.
     pub grace: Duration,
+    /// Ends the grace period.
+    pub hasten: Arc<Notify>,
+    /// Called before requests are cut off.
+    pub on_cut: Arc<dyn Fn() + Send + Sync>,
     /// The interval of keep-alive comments on event streams.
     pub keep_alive: Duration,
     /// How long a legacy session may be idle.
@@ -85,6 +90,8 @@ impl Default for HttpOptions {
             pages: Vec::new(),
             connections: Arc::default(),
             grace: Duration::from_secs(10),
+            hasten: Arc::default(),
+            on_cut: Arc::new(|| ()),
             keep_alive: Duration::from_secs(15),
             session_idle: Duration::from_secs(30 * 60),
             max_sessions: 10_000,

@@ -2,16 +2,22 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::Duration,
 };
 
-use muster_core::call::Caller;
+use muster_core::{call::Caller, json::Raw};
 use tokio::time::timeout;
 
 use super::{App, ORPHAN_TIMEOUT, call_limits::CallPlace, sessions::HttpSession};
-use crate::{client_channel::ClientChannel, incoming::ValidRequest, server::RpcResponse};
+use crate::{
+    client_channel::ClientChannel,
+    incoming::ValidRequest,
+    server::RpcResponse,
+    version::Era,
+    wire::{RpcError, code},
+};
 
 /// How long a client may take to show that it is alive after one of its connections broke: the
 /// connections of a client that died close one after the other.
@@ -22,10 +28,34 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Option<RpcResponse>> + Send>>;
 
 /// A request that is being served. Dropping it cancels a modern request; a legacy one becomes an orphan.
 pub(super) struct Serving {
+    app: Arc<App>,
+    request: CutRequest,
     future: Option<ResponseFuture>,
-    legacy: Option<(Arc<App>, Arc<HttpSession>)>,
+    /// The session of a legacy request.
+    session: Option<Arc<HttpSession>>,
     call: Option<CallPlace>,
 }
+
+/// What the answer to a request that is cut off needs.
+pub(super) struct CutRequest {
+    id: Raw,
+    era: Era,
+}
+
+impl CutRequest {
+    pub(super) fn of(request: &ValidRequest) -> Self {
+        Self { id: request.id.clone(), era: request.era }
+    }
+
+    /// The error for a request that the shutdown cut off.
+    pub(super) fn response(&self) -> RpcResponse {
+        let error = RpcError::new(code::INTERNAL_ERROR, CUT_OFF);
+        RpcResponse::error(self.era, Some(&self.id), error)
+    }
+}
+
+const CUT_OFF: &str = "the gateway is shutting down and cut off this request: it may have been carried out in part; \
+                       repeat it only if that does no harm";
 
 impl Serving {
     pub(super) fn modern(
@@ -34,9 +64,11 @@ impl Serving {
         channel: Arc<ClientChannel>,
         request: ValidRequest,
     ) -> Self {
-        let future =
-            async move { Some(app.server.serve(&caller, channel, &app.draining, request).await) };
-        Self { future: Some(Box::pin(future)), legacy: None, call: None }
+        let (cut, serving) = (CutRequest::of(&request), Arc::clone(&app));
+        let future = async move {
+            Some(serving.server.serve(&caller, channel, &serving.draining, request).await)
+        };
+        Self { app, request: cut, future: Some(Box::pin(future)), session: None, call: None }
     }
 
     pub(super) fn legacy(
@@ -46,9 +78,10 @@ impl Serving {
         channel: Arc<ClientChannel>,
         request: ValidRequest,
     ) -> Self {
+        let cut = CutRequest::of(&request);
         let future = serve_in_session(Arc::clone(app), session, caller, channel, request);
-        let legacy = Some((Arc::clone(app), Arc::clone(session)));
-        Self { future: Some(Box::pin(future)), legacy, call: None }
+        let (app, session) = (Arc::clone(app), Some(Arc::clone(session)));
+        Self { app, request: cut, future: Some(Box::pin(future)), session, call: None }
     }
 
     /// The same request, which is counted as a call until it ends.
@@ -59,7 +92,13 @@ impl Serving {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcResponse>> {
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
-        let response = std::task::ready!(future.as_mut().poll(cx));
+        let response = match future.as_mut().poll(cx) {
+            Poll::Ready(response) => response,
+            Poll::Pending if self.app.is_cut.load(Ordering::Acquire) => {
+                Some(self.request.response())
+            }
+            Poll::Pending => return Poll::Pending,
+        };
         self.future = None;
         self.call = None;
         Poll::Ready(response)
@@ -85,13 +124,13 @@ pub(super) fn serve_in_session(
 impl Drop for Serving {
     fn drop(&mut self) {
         if let Some(future) = self.future.take()
-            && let Some((app, session)) = self.legacy.take()
-            && !app.cut.is_cancelled()
+            && let Some(session) = self.session.take()
+            && !self.app.cut.is_cancelled()
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            let cut = app.cut.clone();
+            let cut = self.app.cut.clone();
             let call = self.call.take();
-            app.tasks.spawn(async move {
+            self.app.tasks.spawn(async move {
                 tokio::select! {
                     () = finish_orphan(future, &session) => (),
                     () = cut.cancelled() => (),

@@ -169,10 +169,15 @@ fn start(
 ) {
     let out = session.out.clone();
     let channel = Arc::new(request.channel(Some(&session.state), Outbox::Shared(out.clone())));
+    let cut_request = serving::CutRequest::of(&request);
     let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
     let cut = app.cut.clone();
     app.tasks.spawn(async move {
-        if let Some(Some(response)) = cut.run_until_cancelled(serving).await {
+        let response = match cut.run_until_cancelled(serving).await {
+            Some(response) => response,
+            None => Some(cut_request.response()),
+        };
+        if let Some(response) = response {
             // The client may be gone.
             drop(out.send(response.to_line()).await);
         }

@@ -48,7 +48,7 @@ async fn shutdown_ends_open_streams() {
 }
 
 #[tokio::test]
-async fn shutdown_cancels_calls_after_the_grace_period() {
+async fn shutdown_cuts_off_calls_after_the_grace_period_and_answers_them() {
     let grace = Duration::from_millis(100);
     let mut server = start_with(HttpOptions { grace, ..HttpOptions::default() }).await;
     let mut modern = server.modern(1, "tools/call", call("talking")).await;
@@ -57,8 +57,15 @@ async fn shutdown_cancels_calls_after_the_grace_period() {
     legacy.event().await.unwrap();
     server.stop.cancel();
     stopped(&mut server).await;
-    assert_eq!(modern.event().await, None);
-    assert_eq!(legacy.event().await, None);
+    for stream in [&mut modern, &mut legacy] {
+        let answer = stream.event().await.unwrap();
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("the gateway is shutting down and cut off this request"),
+            "{answer}"
+        );
+        assert_eq!(stream.event().await, None);
+    }
     let mut entries = Vec::new();
     for _ in 0..4 {
         entries.push(server.journal().await);

@@ -100,7 +100,8 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         None => serve_stdio(server, &name).await,
         Some(listeners) => {
             output::hint(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
-            http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
+            let options = HttpOptions::default();
+            http::serve(server, listeners, options, process::stop_requested()).await.map(drop)
         }
     };
     servers.shut_down().await;

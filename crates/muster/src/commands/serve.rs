@@ -45,7 +45,7 @@ use muster_gateway::{
     surface::{Surface, discovery::DiscoverySurface, meta::Meta},
 };
 use muster_mcp::{
-    http::{self, HealthResponse, HttpOptions},
+    http::{self, DrainOutcome, HealthResponse, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
@@ -62,10 +62,11 @@ pub(crate) use self::{
     flags::LoginFlags,
     state::options as client_options,
 };
-use crate::{bundled, error::CommandError, listen, log, process};
-
-/// How long requests may take to finish once the gateway is asked to stop.
-const GRACE: Duration = Duration::from_secs(5);
+use crate::{
+    bundled,
+    error::{CALLS_CUT_OFF, CommandError},
+    listen, log, process,
+};
 
 /// The capabilities of the gateway. Servers come and go, so it declares all that one of them may have.
 const CAPABILITIES: ServerCapabilities = ServerCapabilities {
@@ -102,7 +103,10 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
     let served = runtime.block_on(process::releasing_memory(serve(args, state, store, files)));
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
-    served.map(|()| ExitCode::SUCCESS)
+    served.map(|outcome| match outcome {
+        DrainOutcome::Finished => ExitCode::SUCCESS,
+        DrainOutcome::CutOff => ExitCode::from(CALLS_CUT_OFF),
+    })
 }
 
 /// Writes log lines to standard error, as far as the arguments say.
@@ -133,8 +137,9 @@ async fn serve(
     mut state: GatewayState,
     store: ConfigStore,
     files: Files,
-) -> Result<(), CommandError> {
+) -> Result<DrainOutcome, CommandError> {
     let stop_requested = process::stop_requested();
+    let hastened = process::stop_requested_times(2);
     let settings = Arc::clone(&files.settings);
     let aggregator = &Aggregator {
         port: args.port.unwrap_or(settings.aggregator.port),
@@ -174,7 +179,10 @@ async fn serve(
     let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match listener {
-        Listener::Stdio => serve_stdio(server, access::pipe(mode)).await,
+        Listener::Stdio => {
+            let served = serve_stdio(server, access::pipe(mode)).await;
+            served.map(|()| DrainOutcome::Finished)
+        }
         Listener::Http(listeners) => {
             // Before anybody learns that the gateway is up; it is removed when the gateway ends.
             let operator = access.operator_file(&listeners);
@@ -187,6 +195,12 @@ async fn serve(
             }
             let guard = access.guard(logins.as_ref(), operator.as_ref());
             let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
+            let hasten = Arc::clone(&options.hasten);
+            let hastening = async {
+                hastened.await;
+                hasten.notify_one();
+                std::future::pending().await
+            };
             let (connections, folder) = (Arc::clone(&options.connections), state.folder());
             let stop = async {
                 let unused = async {
@@ -206,6 +220,7 @@ async fn serve(
             tokio::select! {
                 served = http::serve(server, listeners, options, stop) => served,
                 never = logins::keep_up(logins.as_ref()) => match never {},
+                never = hastening => never,
             }
         }
     };
@@ -227,7 +242,8 @@ fn http_options(
     let (view, waiting) = (engine.view(), logins.cloned());
     let mut options = HttpOptions {
         health: Arc::new(move || health(&view, waiting.as_ref())),
-        grace: GRACE,
+        grace: Duration::from_secs(settings.aggregator.drain_timeout.into()),
+        on_cut: engine.interrupter(),
         concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
         calls_per_second: settings.aggregator.limits.calls_per_second.into(),
         guard: Some(Arc::<AccessControl>::clone(&guard)),

@@ -72,7 +72,9 @@ impl User {
         let mut command = Command::new(program);
         command.env("HOME", self.home.path()).stdin(Stdio::null());
         let variables = ["XDG_STATE_HOME", "MUSTER_STATE_PATH", "MUSTER_CONTEXT", "MUSTER_ACCESS"];
-        variables.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in variables {
+            command.env_remove(name);
+        }
         command
     }
 
