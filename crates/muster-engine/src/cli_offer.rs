@@ -45,6 +45,11 @@ pub(crate) fn offered(
     offered
 }
 
+/// Whether a CLI is defined by a file.
+pub(crate) fn is_own(files: &Files, name: &BackendName) -> bool {
+    files.clis.iter().flatten().any(|(path, _)| backend(stem(path)) == *name)
+}
+
 /// The names in the settings that no bundled CLI has.
 pub(crate) fn unknown_names<'a>(settings: &'a Clis, bundled: &[BundledCli]) -> Vec<&'a str> {
     let names = settings.enabled.iter().chain(&settings.disabled).map(String::as_str);
