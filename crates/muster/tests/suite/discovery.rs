@@ -109,7 +109,7 @@ fn core_tools_are_listed_briefly_and_last() {
     let session = gateway.session();
     let listed = meta(&gateway, &session, "list_tools", json!({}));
     assert_eq!(listed["tools"][0]["name"], "cli_show");
-    assert_eq!(listed["tools"][1]["name"].as_str().map(|name| &name[..5]), Some("core_"));
+    assert!(listed["tools"][1]["name"].as_str().unwrap().starts_with("core_"), "{listed}");
     let answer = gateway.ask(&session, "tools/call", json!({"name": "list_core_tools"}));
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.len() < 12_000, "{} bytes", text.len());
