@@ -94,6 +94,7 @@ fn meaning(argument: &str) -> &'static str {
         "grep" => "Return the lines that match this regular expression",
         "handle" => "The handle of a stored result",
         "include_schema" => "Return full descriptions and input schemas",
+        "labels" => "Labels that a workflow must have",
         "limit" => "The size of a page",
         "line" => "The line at which a page begins",
         "max_tokens" => "The token budget of the reply",

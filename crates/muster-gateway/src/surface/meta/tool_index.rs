@@ -13,6 +13,7 @@ use muster_core::{
     schema::signature,
 };
 use muster_search::{index::Index, meaning::nearness};
+use muster_workflow::TOOL_PREFIX;
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
@@ -69,6 +70,7 @@ impl ToolOrigin {
         match source {
             _ if is_core(entry) => Self::Core,
             _ if shown.unavailable.is_some() => Self::LostServer,
+            _ if entry.name.as_str().starts_with(TOOL_PREFIX) => Self::Workflow,
             _ if entry.definition.is_some() => Self::Server,
             Some(source) if source.is_bundled => Self::BundledCli,
             _ if entry.params.is_some() => Self::Cli,
