@@ -111,6 +111,7 @@ impl Workflows {
     }
 
     /// Runs a workflow to its end.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the run")]
     async fn run(
         &self,
         cx: CallContext<'_>,

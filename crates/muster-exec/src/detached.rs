@@ -32,6 +32,10 @@ impl DetachedProcess {
         let mut options = OpenOptions::new();
         let log = options.create(true).append(true).read(true).mode(0o600).open(log)?;
         let start = log.metadata()?.len();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the launcher ends what it starts, and this must go on"
+        )]
         let child = Command::new(env::current_exe()?)
             .args(arguments)
             .current_dir(directory)

@@ -154,7 +154,7 @@ impl Gateway {
         )
     }
 
-    pub(crate) fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
         self.request(&self.head(session), &message.to_string())
     }
 
@@ -270,9 +270,7 @@ fn a_policy_that_cannot_be_read_closes_everything() {
 fn all_core_tools_are_listed_with_their_schemas() {
     let gateway = Gateway::start(&[], &[]);
     let session = gateway.session();
-    let arguments = json!({"include_schema": true});
-    let params = json!({"name": "list_core_tools", "arguments": arguments});
-    let answer = gateway.ask(&session, "tools/call", params);
+    let answer = gateway.ask(&session, "tools/call", json!({"name": "list_core_tools"}));
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     let listed: Value = serde_json::from_str(text).unwrap();
     let tools = listed["tools"].as_array().unwrap();
@@ -362,7 +360,7 @@ fn following_returns_at_once_and_new_events_reach_the_session() {
     let gateway = Gateway::start(&[], &[]);
     let session = gateway.session();
     let server = json!({"name": "made", "type": "sse", "url": "http://localhost:1/sse"});
-    gateway.call_tool(&session, "core_mcpserver_create", server.clone());
+    gateway.call_tool(&session, "core_mcpserver_create", server);
     let past = |name: &str| {
         let follow = json!({"follow": true, "resourceName": name});
         let answer = gateway.call_tool(&session, "core_events", follow);
