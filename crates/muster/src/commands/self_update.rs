@@ -1,13 +1,14 @@
 //! `muster self-update`: replaces this program with its newest release.
 
 mod release;
+mod signature;
 
 use std::process::ExitCode;
 
 use clap::Args;
 use muster_client::env_vars;
 
-use self::release::Release;
+use self::{release::Release, signature::ReleaseKey};
 use crate::{error::CommandError, output::Printer, process};
 
 /// The version of this program.
@@ -15,8 +16,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Update muster to the newest release
 ///
-/// Set MUSTER_RELEASES_URL to the URL of the release document. The download must have the checksum
-/// given in the release.
+/// Set MUSTER_RELEASES_URL to the URL of the release document. The download must have a minisign signature of the key
+/// that is built into this program; a build without a key does not update itself.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,6 +32,10 @@ pub(crate) fn run(_: &SelfUpdate) -> Result<ExitCode, CommandError> {
 }
 
 async fn update() -> Result<(), CommandError> {
+    let key = ReleaseKey::built_in().map_err(|problem| {
+        CommandError::new(format!("cannot self-update: {problem}"))
+            .hint("update muster the way it was installed")
+    })?;
     let printer = Printer::stdout();
     printer.line(&format!("Current version: {VERSION}\nChecking for updates..."))?;
     let url = env_vars::get("MUSTER_RELEASES_URL").ok_or_else(|| {
@@ -54,6 +59,6 @@ async fn update() -> Result<(), CommandError> {
         .map_err(|err| CommandError::new(format!("could not locate executable path: {err}")))?;
     printer.line(&format!("Updating {} to version {version}...", program.display()))?;
     let failed = |err: String| CommandError::new(format!("update failed: {err}"));
-    latest.install(&program).await.map_err(failed)?;
+    latest.install(&program, &key).await.map_err(failed)?;
     printer.line(&format!("Successfully updated to version {version}"))
 }

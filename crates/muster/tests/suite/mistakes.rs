@@ -250,11 +250,9 @@ fn nobody_there() {
         exit 0
         No stored tokens to clear.
         exit 0
-        Current version: 0.1.0
-        Checking for updates...
-        Error: error detecting latest version: this build does not know where its releases are published
+        Error: cannot self-update: this build has no key to verify releases with
 
-        hint: set MUSTER_RELEASES_URL, or update muster the way it was installed
+        hint: update muster the way it was installed
         exit 1
     "#]].assert_eq(&said.concat());
 }

@@ -198,6 +198,7 @@ const ONLY: &[(&str, &[&str])] = &[
         &["muster-net", "muster-mcp", "muster-mcp-client", "muster-client", "muster-scenario"],
     ),
     ("listenfd", &["muster"]),
+    ("minisign-verify", &["muster"]),
     ("redis", &["muster-auth"]),
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.
     ("rcgen", &["muster-scenario"]),

@@ -4,12 +4,13 @@ use std::{
     fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc, time::Duration,
 };
 
-use muster_auth::random::sha256;
-use muster_core::hex;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 use serde::Deserialize;
 
+use super::signature::ReleaseKey;
+
 const REDIRECTS: u8 = 5;
+const LARGEST_SIGNATURE: usize = 4096;
 const LARGEST: usize = 256 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
@@ -30,9 +31,6 @@ pub(super) struct Release {
 struct Asset {
     name: String,
     browser_download_url: String,
-    /// Such as `sha256:ab12…`.
-    #[serde(default)]
-    digest: Option<String>,
 }
 
 impl Release {
@@ -59,25 +57,27 @@ impl Release {
         parts(self.version()) > parts(version)
     }
 
-    /// Downloads the program of this release and replaces the installed one.
-    pub(super) async fn install(&self, program: &Path) -> Result<(), String> {
+    /// Downloads the program of this release and replaces the installed one, if it is signed with `key`.
+    pub(super) async fn install(&self, program: &Path, key: &ReleaseKey) -> Result<(), String> {
         let name = format!(
             "muster_{}_{}_{}",
             self.version(),
             std::env::consts::OS,
             std::env::consts::ARCH
         );
+        let signature = self.asset(&format!("{name}.minisig"))?;
+        let bytes = self.asset(&name)?.max_body(LARGEST).timeout(PATIENCE);
+        let signature = get(signature.max_body(LARGEST_SIGNATURE)).await?;
+        let bytes = get(bytes).await?;
+        key.verify(&name, &bytes, &String::from_utf8_lossy(&signature))?;
+        replace(program, &bytes).map_err(|err| format!("{}: {err}", program.display()))
+    }
+
+    /// The request for a file of the release.
+    fn asset(&self, name: &str) -> Result<HttpRequest, String> {
         let asset = self.assets.iter().find(|asset| asset.name == name);
         let asset = asset.ok_or_else(|| format!("the release has no file `{name}`"))?;
-        let digest = asset.digest.as_deref().and_then(|digest| digest.strip_prefix("sha256:"));
-        let digest = digest.ok_or_else(|| format!("the release names no checksum of `{name}`"))?;
-        let ask = HttpRequest::get(&asset.browser_download_url, AddressPolicy::Private);
-        let bytes = get(ask.max_body(LARGEST).timeout(PATIENCE)).await?;
-        let found = hex::encode(&sha256(&bytes));
-        if !found.eq_ignore_ascii_case(digest) {
-            return Err(format!("`{name}` has another checksum than the release names"));
-        }
-        replace(program, &bytes).map_err(|err| format!("{}: {err}", program.display()))
+        Ok(HttpRequest::get(&asset.browser_download_url, AddressPolicy::Private))
     }
 }
 
@@ -113,7 +113,20 @@ fn parts(version: &str) -> (Vec<u64>, bool, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::parts;
+    use std::{
+        fs,
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+    };
+
+    use serde_json::json;
+
+    use super::{
+        super::signature::tests::{pair, sign},
+        Release, ReleaseKey, parts,
+    };
+
+    const PROGRAM: &str = "the new program";
 
     #[test]
     fn versions_in_order() {
@@ -122,5 +135,72 @@ mod tests {
             assert!(parts(pair[0]) < parts(pair[1]), "{pair:?}");
         }
         assert!(parts("0.1.0") <= parts("0.1.0"));
+    }
+
+    fn name() -> String {
+        format!("muster_99.0.0_{}_{}", std::env::consts::OS, std::env::consts::ARCH)
+    }
+
+    /// Serves the program and its signature. Returns its port.
+    fn publish(signature: String) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let body = if head[0].contains("minisig") { &signature } else { PROGRAM };
+                let length = body.len();
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+                )
+                .unwrap();
+            }
+        });
+        port
+    }
+
+    /// Installs a release with these files. Returns the program afterwards.
+    async fn installed(
+        files: &[String],
+        signature: String,
+        key: &ReleaseKey,
+    ) -> (String, Result<(), String>) {
+        let port = publish(signature);
+        let asset = |name: &String| json!({"name": name, "browser_download_url": format!("http://127.0.0.1:{port}/{name}")});
+        let assets: Vec<_> = files.iter().map(asset).collect();
+        let release = json!({"tag_name": "v99.0.0", "assets": assets});
+        let release: Release = serde_json::from_value(release).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("muster");
+        fs::write(&program, "the old program").unwrap();
+        let done = release.install(&program, key).await;
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        (fs::read_to_string(&program).unwrap(), done)
+    }
+
+    #[tokio::test]
+    async fn a_program_is_replaced_by_a_signed_one_only() {
+        let (pair, key) = pair();
+        let files = [name(), format!("{}.minisig", name())];
+        let good = sign(&pair, &name(), PROGRAM.as_bytes());
+        let (program, done) = installed(&files, good.clone(), &key).await;
+        assert_eq!((program.as_str(), done), (PROGRAM, Ok(())));
+
+        let forged = sign(&pair, &name(), b"another program");
+        let older = sign(&pair, "muster_0.0.1_linux_x86_64", PROGRAM.as_bytes());
+        for (files, signature, expected) in [
+            (&files[..], forged, "is not signed with the release key of this build"),
+            (&files[..], older, "was made for another file"),
+            (&files[..], String::new(), "cannot be read"),
+            (&files[..1], good.clone(), ".minisig`"),
+            (&files[1..], good, "the release has no file"),
+        ] {
+            let (program, done) = installed(files, signature, &key).await;
+            assert_eq!(program, "the old program");
+            let refused = done.unwrap_err();
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 }
