@@ -50,6 +50,9 @@ pub struct McpServerInfo {
     /// Variables added to the program's environment.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, String>,
+    /// The names of variables that the program inherits from the gateway; `*` for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inherit_env: Vec<String>,
     /// HTTP headers sent with every request.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub headers: IndexMap<String, String>,
@@ -76,6 +79,9 @@ pub struct McpServerInfo {
     /// The number of failed attempts to connect in a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub consecutive_failures: u64,
+    /// The number of calls in a row that it did not answer, while its calls fail at once because of that.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub call_failures: u64,
     /// The last attempt to connect, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<String>,

@@ -23,7 +23,9 @@ use self::{
     operator_file::{OPERATOR_HEADER, OperatorFile},
     tokens::{StaticToken, StaticTokens, TOKEN_PREFIX},
 };
-use crate::{page, principal_list::PrincipalList, random, secret::Secret, server::AuthServer};
+use crate::{
+    page, principal_list::SharedPrincipalList, random, secret::Secret, server::AuthServer,
+};
 
 /// The issuer of the principals of static tokens.
 pub const TOKEN_ISSUER: &str = "muster:token";
@@ -49,7 +51,7 @@ pub struct AccessOptions {
     /// Logins, if the gateway requires them.
     pub logins: Option<AuthServer>,
     /// The users who may change the gateway after a login.
-    pub operators: PrincipalList,
+    pub operators: SharedPrincipalList,
     /// Callers from other machines.
     pub remote: RemoteCallers,
     /// The static tokens.
@@ -82,7 +84,7 @@ impl AccessControl {
         let options = &self.options;
         let is_operator = self.presents_operator_token(headers);
         let mut admission = match (static_token(headers), &options.logins) {
-            (Some(secret), _) => match options.tokens.find(secret) {
+            (Some(secret), _) => match options.tokens.present(secret) {
                 Some(token) => of_token(&token),
                 None => return Err(invalid_token()),
             },
@@ -94,7 +96,7 @@ impl AccessControl {
             (None, None) => self.anonymous(peer).map_err(|refusal| *refusal)?,
         };
         let is_listed = admission.principal.as_ref().is_some_and(|principal| {
-            principal.issuer.as_ref() != TOKEN_ISSUER && options.operators.contains(principal)
+            principal.issuer.as_ref() != TOKEN_ISSUER && options.operators.now().contains(principal)
         });
         let is_open = options.mode == AccessMode::Open
             && (peer.ip().is_loopback() || options.logins.is_some());
@@ -172,6 +174,7 @@ fn of_token(token: &StaticToken) -> Admission {
         groups: Arc::new([]),
         login: format!("token/{}", token.digest).into(),
         identity: None,
+        client: None,
     };
     Admission {
         principal: Some(Arc::new(principal)),

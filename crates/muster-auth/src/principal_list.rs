@@ -1,6 +1,8 @@
 //! Lists of users in the configuration, by email address, group or domain.
 
-use muster_core::credentials::Principal;
+use std::sync::Arc;
+
+use muster_core::{credentials::Principal, lock::Lock};
 
 /// A list of users. A principal is on it by any of the three.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +37,30 @@ impl PrincipalList {
         self.users.iter().any(|user| user == id || is_email(user))
             || self.groups.iter().any(|group| groups.contains(group))
             || self.domains.iter().any(is_domain)
+    }
+}
+
+/// A list that can be replaced while the gateway runs. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct SharedPrincipalList(Arc<Lock<Arc<PrincipalList>>>);
+
+impl SharedPrincipalList {
+    /// The list, as of now.
+    pub fn now(&self) -> Arc<PrincipalList> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Replaces the list. Returns whether it differs from the one before.
+    pub fn replace(&self, list: PrincipalList) -> bool {
+        let list = Arc::new(list);
+        let before = std::mem::replace(&mut *self.0.lock(), Arc::clone(&list));
+        before != list
+    }
+}
+
+impl From<PrincipalList> for SharedPrincipalList {
+    fn from(list: PrincipalList) -> Self {
+        Self(Arc::new(Lock::new(Arc::new(list))))
     }
 }
 

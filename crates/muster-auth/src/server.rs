@@ -37,8 +37,8 @@ use self::{
 };
 pub use self::{
     config::{
-        AuthConfig, ConfigError, ProviderConfig, ProviderKind, ServerConfig, StorageConfig,
-        TrustedIssuerConfig, load,
+        AuthConfig, ConfigError, OwnCallback, ProviderConfig, ProviderKind, ServerConfig,
+        StorageConfig, TrustedIssuerConfig, load,
     },
     trusted_proxies::TrustedProxies,
 };
@@ -46,6 +46,7 @@ use crate::{
     clock::Clock,
     jwks::JwksCache,
     keyed_lock::KeyedLock,
+    principal_list::SharedPrincipalList,
     store::{KeyValueStore, MemoryStore, StoreError, ValkeyStore, Vault},
 };
 
@@ -147,6 +148,11 @@ impl AuthServer {
     /// The origins of web pages that may send requests.
     pub fn origins(&self) -> &[String] {
         &self.0.config.origins
+    }
+
+    /// The users who may log in. The list may be replaced at any time.
+    pub fn allowed_users(&self) -> SharedPrincipalList {
+        self.0.config.allowed.clone()
     }
 
     /// The storage, which logins at servers use as well.

@@ -114,6 +114,7 @@ pub struct DoctorOptions<'a> {
 pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let files = ConfigStore::new(options.root).load(&Files::default());
     let mut findings = checks::config(options.root, &files);
+    findings.extend(checks::clis(options.root, &files, options.bundled));
     findings.extend(access::check(options.root, &files.settings));
     findings.extend(checks::programs(&files, options.environment));
     match options.target {

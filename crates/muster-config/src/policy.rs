@@ -79,8 +79,13 @@ fn caller_grant(reader: &mut Reader, node: &Node) -> Option<CallerGrant> {
     };
     let flag =
         |reader: &mut Reader, name: &str| reader.optional(&fields, name, false, Reader::boolean);
-    let users = reader
-        .optional(&fields, "users", Vec::new(), |reader, node| reader.list(node, insensitive_glob));
+    let globs = |reader: &mut Reader, name: &str, case: CaseSensitivity| {
+        reader.optional(&fields, name, Vec::new(), |reader, node| {
+            reader.list(node, |reader, node| glob(reader, node, case))
+        })
+    };
+    let users = globs(reader, "users", CaseSensitivity::Insensitive);
+    let clients = globs(reader, "clients", CaseSensitivity::Sensitive);
     let (groups, tokens) = (texts(reader, "groups"), texts(reader, "tokens"));
     let anonymous = flag(reader, "anonymous");
     let default = reader.nullable(&fields, "default", |reader, node| reader.choice(node, DEFAULTS));
@@ -88,16 +93,17 @@ fn caller_grant(reader: &mut Reader, node: &Node) -> Option<CallerGrant> {
     let rules = rules(reader, &fields);
     let toolset = reader.nullable(&fields, "toolset", Reader::text);
     let operator = flag(reader, "operator");
-    let subjects =
-        Subjects { users: users?, groups: groups?, tokens: tokens?, anonymous: anonymous? };
-    let Subjects { users, groups, tokens, anonymous } = &subjects;
-    if users.is_empty() && groups.is_empty() && tokens.is_empty() && !anonymous {
+    let subjects = Subjects {
+        users: users?,
+        groups: groups?,
+        clients: clients?,
+        tokens: tokens?,
+        anonymous: anonymous?,
+    };
+    if subjects.is_empty() {
         let message = "the entry names no callers, so it has no effect";
-        return reader.refuse(
-            node,
-            message,
-            "add `users`, `groups`, `tokens` or `anonymous: true`",
-        );
+        let fix = "add `users`, `groups`, `clients`, `tokens` or `anonymous: true`";
+        return reader.refuse(node, message, fix);
     }
     Some(CallerGrant {
         subjects,
@@ -109,9 +115,9 @@ fn caller_grant(reader: &mut Reader, node: &Node) -> Option<CallerGrant> {
     })
 }
 
-fn insensitive_glob(reader: &mut Reader, node: &Node) -> Option<Glob> {
+fn glob(reader: &mut Reader, node: &Node, case: CaseSensitivity) -> Option<Glob> {
     let text = reader.text(node)?;
-    match Glob::new(&text, CaseSensitivity::Insensitive) {
+    match Glob::new(&text, case) {
         Ok(glob) => Some(glob),
         Err(_) => reader.refuse(node, format!("`{text}` is not a pattern"), BROKEN_PATTERN),
     }

@@ -55,18 +55,20 @@ section! {
         oauth: OAuth, "oauth", "OAuth";
         /// Seconds that calls in flight may take when the gateway is stopped; then they are cut off
         drain_timeout: u16 = 5, "drainTimeout", "DrainTimeout";
-        /// Limits on the calls of one caller
+        /// Limits on calls
         limits: Limits, "limits", "Limits";
     }
 }
 
 section! {
-    /// Limits on the calls of one caller: a user, a session, or the clients at an address.
+    /// Limits on calls. A caller is a user, a session, or the clients at an address.
     Limits {
-        /// Calls at a time; 0 for no limit
+        /// Calls of one caller at a time; 0 for no limit
         concurrent_calls: u16 = 1000, "concurrentCalls", "ConcurrentCalls";
-        /// Calls per second; 0 for no limit
+        /// Calls of one caller per second; 0 for no limit
         calls_per_second: u16, "callsPerSecond", "CallsPerSecond";
+        /// Calls in a row without an answer of a server after which its calls fail at once for a while; 0 for no limit
+        call_failures: u16 = 5, "callFailures", "CallFailures";
     }
 }
 

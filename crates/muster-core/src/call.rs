@@ -189,6 +189,9 @@ pub enum CallError {
         backend: BackendName,
         /// The reason, for the agent.
         reason: String,
+        /// Whether the call was sent, or tried to, and no answer came: the backend cannot be reached, the connection
+        /// was lost, or the call timeout passed.
+        no_answer: bool,
     },
     /// The backend responded with a protocol error.
     #[error("{message}")]

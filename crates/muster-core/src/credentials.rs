@@ -37,6 +37,8 @@ pub struct Principal {
     pub login: Arc<str>,
     /// ID tokens of the login, for servers that they may be forwarded to.
     pub identity: Option<Arc<dyn IdTokenSource>>,
+    /// The OAuth client that the gateway issued the token to.
+    pub client: Option<Arc<str>>,
 }
 
 impl Principal {

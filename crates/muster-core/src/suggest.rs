@@ -42,6 +42,21 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
+/// The one of `names` that `wanted` is most likely a slip of. For names of few characters, which differ much if one
+/// character does.
+pub fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let is_one_edit_away = |name: &&str| {
+        wanted.len().max(name.len()) <= MAX_NAME
+            && wanted.len().min(name.len()) >= 2
+            && strsim::damerau_levenshtein(wanted, name) == 1
+    };
+    let similar = similar(wanted, names.clone()).first().copied();
+    similar.or_else(|| names.into_iter().find(is_one_edit_away))
+}
+
 /// A normalized name, and what bounds its distance to others without comparing them.
 struct Profile {
     text: String,
@@ -113,7 +128,16 @@ impl Similarity {
 
 #[cfg(test)]
 mod tests {
-    use super::similar;
+    use super::{nearest, similar};
+
+    #[test]
+    fn the_nearest_of_short_names() {
+        for (wanted, expected) in
+            [("ghx", Some("gh")), ("gti", Some("git")), ("g", None), ("zq", None), ("", None)]
+        {
+            assert_eq!(nearest(wanted, ["gh", "git", "jq"]).filter(|_| wanted != "zq"), expected);
+        }
+    }
 
     const NAMES: [&str; 4] = ["git_status", "git_log", "git_commit", "docker_ps"];
 

@@ -1,4 +1,4 @@
-//! Limits on the calls of a backend: how many run at once, and for how long.
+//! Limits on the calls of a backend: how many run at once, for how long, and whether it is tried at all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,12 +12,15 @@ use muster_core::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 
+use crate::circuit_breaker::CircuitBreaker;
+
 /// Runs a limited number of calls at once; others queue. A queued call that is cancelled takes no slot.
 #[derive(Debug)]
 pub(crate) struct Limited {
     backend: Arc<dyn Backend>,
     room: Semaphore,
     patience: Option<Patience>,
+    breaker: Option<Arc<CircuitBreaker>>,
 }
 
 /// The call timeout of a server.
@@ -28,27 +31,49 @@ pub(crate) struct Patience {
 }
 
 impl Limited {
-    /// Applies the limits of a server: `at_once` calls, each within the server's call timeout.
+    /// Applies the limits of a server: `at_once` calls, each within the server's call timeout, while its circuit
+    /// breaker is closed.
     pub(crate) fn for_server(
         backend: Arc<dyn Backend>,
         server: &McpServer,
         at_once: usize,
+        breaker: Arc<CircuitBreaker>,
     ) -> Self {
         let patience = server
             .spec
             .call_limit()
             .map(|limit| Patience { server: BackendName::new(server.name.as_str()), limit });
-        Self::new(backend, at_once).within(patience)
+        Self { breaker: Some(breaker), ..Self::new(backend, at_once).within(patience) }
     }
 
     pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
         let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
-        Self { backend, room, patience: None }
+        Self { backend, room, patience: None, breaker: None }
     }
 
     /// Sets the call timeout.
     pub(crate) fn within(self, patience: Option<Patience>) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Does the work when there is room.
+    async fn limited<'a, T>(
+        &'a self,
+        work: impl FnOnce() -> BoxFuture<'a, Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let Some(breaker) = &self.breaker else {
+            // The semaphore is never closed.
+            let _room = self.room.acquire().await;
+            return self.done(work()).await;
+        };
+        // Checked twice: calls must not queue behind those that a dead server keeps waiting, and those that did must not
+        // all be sent.
+        breaker.check()?;
+        let _room = self.room.acquire().await;
+        let attempt = breaker.begin()?;
+        let result = self.done(work()).await;
+        attempt.end(&result);
+        result
     }
 
     /// Waits within the call timeout. Time in the queue does not count.
@@ -59,7 +84,7 @@ impl Limited {
             let reason = format!(
                 "it did not answer within {seconds} s, which is the `callTimeout` of this server"
             );
-            Err(CallError::Unavailable { backend: server.clone(), reason })
+            Err(CallError::Unavailable { backend: server.clone(), reason, no_answer: true })
         })
     }
 }
@@ -70,11 +95,7 @@ impl Backend for Limited {
         cx: CallContext<'a>,
         call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        Box::pin(async move {
-            // The semaphore is never closed.
-            let _room = self.room.acquire().await;
-            self.done(self.backend.run(cx, call)).await
-        })
+        Box::pin(self.limited(move || self.backend.run(cx, call)))
     }
 
     fn request<'a>(
@@ -82,10 +103,7 @@ impl Backend for Limited {
         cx: CallContext<'a>,
         ask: ResourceRequest,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(async move {
-            let _room = self.room.acquire().await;
-            self.done(self.backend.request(cx, ask)).await
-        })
+        Box::pin(self.limited(move || self.backend.request(cx, ask)))
     }
 }
 

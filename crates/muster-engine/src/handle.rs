@@ -37,6 +37,24 @@ pub(crate) struct Handle {
     pub(crate) executions: Arc<Executions>,
 }
 
+/// The servers that a caller may know of: those whose tools the caller can see. Operators know all.
+pub(crate) struct VisibleServers(Arc<GatewaySnapshot>);
+
+impl VisibleServers {
+    /// Whether the caller may know of a server.
+    pub(crate) fn has(&self, server: &str) -> bool {
+        let Self(snapshot) = self;
+        snapshot.policy.role() == Role::Operator
+            || snapshot.catalog.source(server).is_some()
+            || snapshot.absent.values().any(|absent| absent.server.as_str() == server)
+    }
+
+    /// The part of the gateway that the caller sees.
+    pub(crate) fn snapshot(&self) -> &GatewaySnapshot {
+        &self.0
+    }
+}
+
 impl Handle {
     /// The current view.
     pub(crate) fn now(&self) -> Arc<View> {
@@ -52,6 +70,11 @@ impl Handle {
     /// Whether a caller may change the gateway: by admission, or by a policy.
     pub(crate) fn role_of(&self, caller: &Caller) -> Role {
         self.state_of(caller).policy.role()
+    }
+
+    /// The servers that a caller may know of, as of now.
+    pub(crate) fn visible_servers(&self, caller: &Caller) -> VisibleServers {
+        VisibleServers(self.state_of(caller))
     }
 
     /// Writes a file and waits until it has taken effect.

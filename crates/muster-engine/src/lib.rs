@@ -4,6 +4,7 @@
 //! reconciler, writes the state that [`muster_gateway::dispatch::Dispatcher`] reads.
 
 mod call_limits;
+pub mod circuit_breaker;
 pub mod cli_offer;
 mod core_tools;
 pub mod engine;

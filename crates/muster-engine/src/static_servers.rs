@@ -16,14 +16,15 @@ use muster_core::{
     name::BackendName,
     request::Change,
 };
-use muster_gateway::{absent::Absent, dispatch::GatewaySnapshot};
+use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::sync::{broadcast, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::{
     call_limits::Limited,
+    circuit_breaker::CircuitBreaker,
     server_offer::{self, Naming},
-    status::{self, ServerStatus},
+    status::ServerStatus,
     supervisor::{
         self, DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
         unit::{Deps, Retry, Unit},
@@ -34,6 +35,8 @@ use crate::{
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The number of calls that one server runs at once.
 const CALLS_AT_ONCE: usize = 64;
+/// The calls in a row without an answer after which calls to a server fail at once for a while.
+const CALL_FAILURES: u16 = 5;
 /// Changes that a slow client may fall behind before it misses some.
 const BUFFERED_CHANGES: usize = 256;
 
@@ -135,18 +138,17 @@ struct Observer {
 impl UnitObserver for Observer {
     fn observe<'a>(&'a self, _: &'a str, _: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
         match update {
-            UnitUpdate::StatusChanged(status) => self.note(&status),
-            UnitUpdate::Connected(status, listing, backend) => {
-                self.note(&status);
+            UnitUpdate::StatusChanged(_) => (),
+            UnitUpdate::Connected(_, listing, backend) => {
                 let server = &self.server.server;
-                let limited = Limited::for_server(backend, server, CALLS_AT_ONCE);
+                let breaker = CircuitBreaker::new(&server.name, CALL_FAILURES);
+                let limited = Limited::for_server(backend, server, CALLS_AT_ONCE, breaker);
                 self.publish(&listing, Some(Arc::new(limited)));
                 self.tried();
             }
             UnitUpdate::Relisted(listing) => self.publish(&listing, None),
             UnitUpdate::Disconnected(status) => {
                 self.warn(&status);
-                self.note(&status);
                 self.withdraw();
                 self.tried();
             }
@@ -164,23 +166,6 @@ impl Observer {
         if self.is_untried.swap(false, Ordering::Relaxed) {
             self.untried.send_modify(|left| *left -= 1);
         }
-    }
-
-    /// Notes whether the server is absent.
-    fn note(&self, status: &ServerStatus) {
-        let name = self.server.server.name.as_str();
-        let absent = (!status.condition.is_up()).then(|| Absent {
-            error: status.error.clone(),
-            next_retry: status.next_retry.map(status::moment),
-            ..Absent::new(BackendName::new(name), status.condition)
-        });
-        self.shared.modify(|next| {
-            let all = Arc::make_mut(&mut next.absent);
-            match absent {
-                Some(absent) => drop(all.insert(self.server.naming.prefix(name), absent)),
-                None => drop(all.remove(&self.server.naming.prefix(name))),
-            }
-        });
     }
 
     fn warn(&self, status: &ServerStatus) {

@@ -21,10 +21,9 @@ use crate::{reconcile::Input, status::ServerStatus};
 /// Timeouts, backoff and debounce intervals of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// The backoff after a first failure to connect to a remote server; doubles with each further one.
+    /// The backoff after a first transient failure to connect; doubles with each further one.
     pub initial_backoff: Duration,
-    /// The backoff after a local server did not start, or the connection to a server is lost; doubles with
-    /// each further loss or failure.
+    /// The backoff after the connection to a server is lost; doubles with each further loss or failure.
     pub restart_backoff: Duration,
     /// The upper limit of every backoff.
     pub max_backoff: Duration,
@@ -141,7 +140,7 @@ impl Supervisor {
             connect: Arc::clone(&self.connect),
             timing: self.timing,
             observer: Arc::new(ToReconciler(self.inputs.clone())),
-            retry: unit::Retry::ExceptLogin,
+            retry: unit::Retry::Transient,
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());

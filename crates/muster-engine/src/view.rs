@@ -6,6 +6,7 @@ use muster_config::{mcpserver::McpServer, settings::Settings};
 use muster_workflow::Workflow;
 
 use crate::{
+    circuit_breaker::CircuitBreaker,
     status::ServerStatus,
     store::{ClassFile, FileProblem},
 };
@@ -36,6 +37,8 @@ pub struct ServerEntry {
     pub status: ServerStatus,
     /// The size of its offer.
     pub counts: Counts,
+    /// Its circuit breaker.
+    pub breaker: Arc<CircuitBreaker>,
 }
 
 /// The size of an offer.

@@ -134,6 +134,7 @@ impl Backend for CliBackend {
                 None => Err(CallError::Unavailable {
                     backend: call.entry().backend.clone(),
                     reason: format!("it no longer has a tool named `{}`", python::strip(name)),
+                    no_answer: false,
                 }),
             }
         })

@@ -27,5 +27,3 @@ mod others;
 mod snapshot;
 #[path = "meta/tools.rs"]
 mod tools;
-#[path = "meta/unavailable.rs"]
-mod unavailable;

@@ -84,12 +84,24 @@ impl TransportError {
         matches!(self, Self::Unreachable(_) | Self::Lost(_))
     }
 
+    /// Whether the upstream could not be reached or broke off, or a proxy says so in its place.
+    const fn is_no_answer(&self) -> bool {
+        match self {
+            Self::Status { status } => matches!(status, 502..=504),
+            _ => self.is_disconnect(),
+        }
+    }
+
     pub(crate) fn into_call_error(self, backend: &BackendName) -> CallError {
         match self {
             Self::Refused { error: RpcError { code, message, data }, .. } => {
                 CallError::Upstream { code, message, data }
             }
-            other => CallError::Unavailable { backend: backend.clone(), reason: other.to_string() },
+            other => CallError::Unavailable {
+                backend: backend.clone(),
+                no_answer: other.is_no_answer(),
+                reason: other.to_string(),
+            },
         }
     }
 

@@ -3,6 +3,7 @@
 //! **Invariant:** no behaviour lives here. A command reads what was typed, calls a library, and
 //! prints what came of it.
 
+mod access_rules;
 mod agent;
 pub mod bundled;
 pub mod cli;

@@ -10,6 +10,8 @@
 
 #[path = "suite/access.rs"]
 mod access;
+#[path = "suite/attacks.rs"]
+mod attacks;
 #[path = "suite/backends.rs"]
 mod backends;
 #[path = "suite/bridge.rs"]
@@ -34,8 +36,6 @@ mod contexts;
 mod desk;
 #[path = "suite/disclosure.rs"]
 mod disclosure;
-#[path = "suite/discovery.rs"]
-mod discovery;
 #[path = "suite/docs.rs"]
 mod docs;
 #[path = "suite/docs_links.rs"]

@@ -15,7 +15,7 @@ use super::{
     operator_file::{OPERATOR_HEADER, OperatorFile},
     tokens::{StaticTokens, TokenDraft, TokenFile},
 };
-use crate::{clock::Clock, principal_list::PrincipalList};
+use crate::{clock::Clock, principal_list::SharedPrincipalList};
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -44,7 +44,7 @@ impl Rig {
         let options = AccessOptions {
             mode: self.mode,
             logins: None,
-            operators: PrincipalList::default(),
+            operators: SharedPrincipalList::default(),
             remote: self.remote,
             tokens: StaticTokens::new(self.file()),
         };

@@ -3,6 +3,8 @@
 //! The file holds digests: a token is shown once, when it is created. A running gateway reads the file again when it
 //! has been replaced.
 
+mod usage;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -16,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::usage::UsageLog;
 use crate::{
     clock::Clock,
     lock::Lock,
@@ -124,6 +127,11 @@ impl TokenFile {
         Ok(tokens)
     }
 
+    /// When tokens were last used, in seconds since 1970, by their digests. A minute late at most.
+    pub fn last_used(&self) -> BTreeMap<String, u64> {
+        usage::read(&self.path)
+    }
+
     /// Creates a token and returns it. It cannot be shown again.
     pub fn create(&self, draft: &TokenDraft) -> Result<Secret, TokenFileError> {
         let TokenDraft { name, lifetime, toolset, operator } = draft;
@@ -189,6 +197,7 @@ impl TokenFile {
 pub struct StaticTokens {
     file: TokenFile,
     known: Lock<KnownTokens>,
+    usage: Arc<UsageLog>,
 }
 
 #[derive(Debug, Default)]
@@ -204,7 +213,8 @@ type FileVersion = (u64, u64, i64, i64);
 impl StaticTokens {
     /// The tokens in a file.
     pub fn new(file: TokenFile) -> Self {
-        Self { file, known: Lock::default() }
+        let usage = Arc::new(UsageLog::of(file.path()));
+        Self { file, known: Lock::default(), usage }
     }
 
     /// Whether there are any.
@@ -218,6 +228,13 @@ impl StaticTokens {
         self.refresh();
         let token = self.known.lock().by_digest.get(&random::digest_of(secret)).cloned()?;
         (!token.is_expired(self.file.clock.now())).then_some(token)
+    }
+
+    /// The same, and records that it was used. Must be called in a runtime.
+    pub(crate) fn present(&self, secret: &str) -> Option<Arc<StaticToken>> {
+        let token = self.find(secret)?;
+        self.usage.record(&token.digest, self.file.clock.now());
+        Some(token)
     }
 
     /// Reads the file if it has been replaced. Without a readable file no token is valid.

@@ -37,9 +37,18 @@ const PROVIDER_TTL: Duration = Duration::ZERO;
 /// The TTL of invalid tokens.
 const INVALID_TTL: Duration = Duration::from_secs(10);
 
-/// The reason for users who are not on the lists of allowed ones.
-pub(super) const NOT_ALLOWED: &str = "this user may not use the gateway: its operator has to add them to \
-    `access.allowedUsers`, `access.allowedGroups` or `access.allowedDomains`";
+/// The error for a user who is not on the lists of allowed ones: who was refused, and whom to ask.
+pub(super) fn not_allowed(id: &str, email: Option<&str>) -> OAuthError {
+    // The characters that an error description may have (RFC 6749, 4.1.2.1).
+    let is_plain = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
+    let user = email.unwrap_or(id);
+    let user: String = user.chars().take(200).map(|c| if is_plain(c) { c } else { '?' }).collect();
+    let description = format!(
+        "{user} may not use this gateway. Ask its operator to add this address, its domain or one of your groups to \
+         access.allowedUsers, access.allowedDomains or access.allowedGroups in config.yaml"
+    );
+    OAuthError::new(StatusCode::FORBIDDEN, "access_denied", description)
+}
 
 /// Another issuer whose signed tokens are accepted.
 #[derive(Debug)]
@@ -71,8 +80,7 @@ impl Inner {
                     return Ok(principal);
                 }
                 tracing::info!("refused {}: not an allowed user", printable(id));
-                let error = OAuthError::new(StatusCode::FORBIDDEN, "access_denied", NOT_ALLOWED);
-                Err(responses::error(&error))
+                Err(responses::error(&not_allowed(id, email.as_deref())))
             }
             Ok(Validation::Invalid) => Err(self.challenge("Token validation failed")),
             Err(error) => Err(responses::error(&error)),
@@ -115,7 +123,8 @@ impl Inner {
         };
         let ttl = if self.vault.is_shared() { SHARED_TTL } else { LOCAL_TTL };
         let ttl = ttl.min(Duration::from_secs(remaining));
-        Ok(Some((Validation::Valid(Arc::new(self.principal(&login))), ttl)))
+        let principal = self.principal(&login, &record.client);
+        Ok(Some((Validation::Valid(Arc::new(principal)), ttl)))
     }
 
     /// Validates a token of the provider or of a trusted issuer.
@@ -235,6 +244,7 @@ fn external_principal(issuer: &str, identity: Identity) -> Principal {
         name: identity.name.map(Into::into),
         groups: identity.groups.into(),
         identity: None,
+        client: None,
     }
 }
 

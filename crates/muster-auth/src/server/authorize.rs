@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Inner,
-    config::ProviderKind,
+    config::{OwnCallback, ProviderKind},
     params::Params,
     provider::ProviderError,
     responses::{self, OAuthError, Reply},
@@ -96,7 +96,8 @@ impl Inner {
         if client.redirect_uri(redirect_uri).is_none() {
             return Err(OAuthError::request("redirect_uri is not registered for the client"));
         }
-        let own_callback = redirect_uri == self.callback_url();
+        let own_callback =
+            self.config.own_callback == OwnCallback::Allowed && redirect_uri == self.callback_url();
         let cookie = self.cookie(headers);
         let browser = match (own_callback, &cookie) {
             (true, _) => None,

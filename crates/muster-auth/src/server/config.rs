@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::trusted_proxies::TrustedProxies;
 use crate::{
-    principal_list::PrincipalList,
+    principal_list::SharedPrincipalList,
     secret::Secret,
     store::{InvalidEncryptionKey, Seal, StoreError, ValkeyOptions},
 };
@@ -137,6 +137,16 @@ pub enum StorageConfig {
     Valkey(ValkeyOptions),
 }
 
+/// Whether clients may have the gateway's own callback as a redirect URI. Such a client needs no consent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OwnCallback {
+    /// They may not.
+    #[default]
+    Refused,
+    /// They may; for acceptance tests.
+    Allowed,
+}
+
 /// The configuration of an [`AuthServer`](super::AuthServer).
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -169,13 +179,16 @@ pub struct ServerConfig {
     /// The reverse proxies that may set the client's address.
     pub proxies: TrustedProxies,
     /// The users who may log in; if it is empty, every user of the provider.
-    pub allowed: PrincipalList,
+    pub allowed: SharedPrincipalList,
+    /// Whether clients may have the gateway's own callback as a redirect URI.
+    pub own_callback: OwnCallback,
 }
 
 impl ServerConfig {
     /// Whether a user may use the gateway.
     pub(super) fn allows(&self, id: &str, email: Option<&str>, groups: &[String]) -> bool {
-        self.allowed.is_empty() || self.allowed.has(id, email, groups)
+        let allowed = self.allowed.now();
+        allowed.is_empty() || allowed.has(id, email, groups)
     }
 }
 
@@ -220,7 +233,8 @@ pub fn load(settings: &OAuthServer, mut trust: TrustStore) -> Result<AuthConfig,
             let origins = settings.allowed_origins.split([',', ' ']).map(str::trim);
             origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
         },
-        allowed: PrincipalList::default(),
+        allowed: SharedPrincipalList::default(),
+        own_callback: OwnCallback::default(),
     };
     if !settings.dex.ca_file.is_empty() {
         let bad = |reason: String| ConfigError::Certificates {

@@ -140,8 +140,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The principal of a login.
-    pub(super) fn principal(self: &Arc<Self>, login: &Login) -> Principal {
+    /// The principal of a login, with a token that was issued to `client`.
+    pub(super) fn principal(self: &Arc<Self>, login: &Login, client: &str) -> Principal {
         let issuer = self.provider.config.issuer.as_str();
         Principal {
             id: Principal::id_of(issuer, &login.subject),
@@ -152,6 +152,7 @@ impl Inner {
             groups: login.groups.clone().into(),
             login: login.id.as_str().into(),
             identity: Some(Arc::new(LoginIdTokens::of_login(self, login.id.clone()))),
+            client: Some(client.into()),
         }
     }
 

@@ -17,7 +17,7 @@ use muster_core::{
     logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
 };
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -153,6 +153,7 @@ async fn a_static_token_has_no_browser() {
         groups: Arc::new([]),
         login: "token/x".into(),
         identity: None,
+        client: None,
     });
     assert!(matches!(links.begin(&principal).await, Err(LoginError::Refused(_))));
 }
@@ -198,7 +199,7 @@ async fn only_allowed_users_log_in() {
         (allow(&[], &[], &["staff"]), json!({"groups": ["staff"]}), true),
         (allow(&[], &[], &["staff"]), json!({"groups": ["guests"]}), false),
     ] {
-        let mut world = World::with(|config| config.allowed = allowed.clone()).await;
+        let mut world = World::with(|config| config.allowed = allowed.clone().into()).await;
         world.server.discover_provider().await;
         for (name, value) in claims.as_object().unwrap() {
             world.idp.claims.lock().unwrap().insert(name.clone(), value.clone());
@@ -207,6 +208,13 @@ async fn only_allowed_users_log_in() {
         assert_eq!(login.is_ok(), expected, "{claims}: {login:?}");
         if let Err(error) = login {
             assert!(error.starts_with("redirect: access_denied: "), "{error}");
+            let user = match &claims["email"] {
+                _ if claims["email_verified"] == false => "|alice",
+                Value::String(email) => email,
+                _ => "alice@example.com",
+            };
+            let refused = format!("{user} may not use this gateway. Ask its operator to add");
+            assert!(error.contains(&refused), "{error}");
         }
         // A token that was not issued by a login here is checked as well.
         let mut token = world.idp.valid_claims();
@@ -217,4 +225,19 @@ async fn only_allowed_users_log_in() {
         let who = world.who(&world.idp.signer.sign(&token)).await;
         assert_eq!(!who.starts_with("403 access_denied"), expected, "{claims}: {who}");
     }
+}
+
+#[tokio::test]
+async fn a_changed_list_of_users_holds_for_those_who_are_logged_in() {
+    let mut world = World::new().await;
+    let issued = world.login().await.unwrap();
+    let token = issued["access_token"].as_str().unwrap().to_owned();
+    let principal = world.authenticate(&token).await.unwrap();
+    assert_eq!(principal.client.as_deref(), Some(world.client.as_str()));
+    let allowed = world.server.allowed_users();
+    let users = vec!["ann@a.example".to_owned()];
+    assert!(allowed.replace(PrincipalList { users, ..PrincipalList::default() }));
+    assert!(world.who(&token).await.starts_with("403 access_denied"));
+    assert!(allowed.replace(PrincipalList::default()));
+    assert!(world.authenticate(&token).await.is_ok());
 }

@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::Request;
+use muster_auth::server::OwnCallback;
 use serde_json::{Value, json};
 
 use super::world::{
@@ -199,12 +200,22 @@ async fn clients_of_the_operator_need_no_consent() {
 }
 
 #[tokio::test]
-async fn a_local_gateways_callback_can_be_a_redirect_uri() {
+async fn the_gateways_own_callback_is_a_redirect_uri_in_tests_only() {
     let base = "http://localhost:8090";
-    let mut world = World::with(|config| base.clone_into(&mut config.base_url)).await;
-    world.server.discover_provider().await;
     let own = format!("{base}/oauth/callback");
     let metadata = json!({"redirect_uris": [own], "token_endpoint_auth_method": "none"});
+    let world = World::with(|config| base.clone_into(&mut config.base_url)).await;
+    for uri in [&own, "http://localhost:1/oauth/callback", "http://localhost/oauth/callback"] {
+        let metadata = json!({"redirect_uris": [uri], "token_endpoint_auth_method": "none"});
+        let refused = text_of(&world.post_json("/oauth/register", &metadata, &[]).await);
+        assert!(refused.contains("it belongs to the gateway itself"), "{uri}: {refused}");
+    }
+    let mut world = World::with(|config| {
+        base.clone_into(&mut config.base_url);
+        config.own_callback = OwnCallback::Allowed;
+    })
+    .await;
+    world.server.discover_provider().await;
     let reply = world.post_json("/oauth/register", &metadata, &[]).await;
     let mut fields = world.authorize_fields();
     fields[1].1 = json_of(&reply)["client_id"].as_str().unwrap().to_owned();

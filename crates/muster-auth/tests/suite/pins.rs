@@ -115,6 +115,7 @@ fn user_of(issuer: &str, id_token: Option<String>) -> LoginSubject {
         groups: Arc::from([]),
         login: "login".into(),
         identity: Some(Arc::new(FixedIdToken(id_token))),
+        client: None,
     };
     LoginSubject { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
 }

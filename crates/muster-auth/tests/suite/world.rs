@@ -12,10 +12,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_auth::{
     clock::Clock,
-    principal_list::PrincipalList,
+    principal_list::SharedPrincipalList,
     random,
     server::{
-        AuthServer, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig, TrustedProxies,
+        AuthServer, OwnCallback, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig,
+        TrustedProxies,
     },
     store::{KeyValueStore, MemoryStore, Seal, Vault},
 };
@@ -247,7 +248,8 @@ fn config(issuer: &str) -> ServerConfig {
         session_duration: Duration::from_secs(24 * 3600),
         origins: Vec::new(),
         proxies: TrustedProxies::default(),
-        allowed: PrincipalList::default(),
+        allowed: SharedPrincipalList::default(),
+        own_callback: OwnCallback::Refused,
     }
 }
 

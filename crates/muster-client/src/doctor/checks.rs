@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::TcpListener, path::Path};
 use muster_config::mcpserver::ServerType;
 use muster_core::connect::ServerListing;
 use muster_engine::{
-    cli_offer::BundledCli,
+    cli_offer::{self, BundledCli},
     store::{FileProblem, Files, Severity},
     unmatched_rules,
 };
@@ -51,6 +51,18 @@ pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
         findings.push(Finding::good(Hop::Config, root.display().to_string(), message));
     }
     findings
+}
+
+/// Checks the names of bundled CLIs in the settings.
+pub(super) fn clis(root: &Path, files: &Files, bundled: &[BundledCli]) -> Vec<Finding> {
+    let file = root.join("config.yaml").display().to_string();
+    let unknown = cli_offer::unknown_names(&files.settings.clis, bundled);
+    let findings = unknown.iter().map(|unknown| {
+        let (setting, name) = (unknown.setting, unknown.name);
+        let message = format!("`{setting}` names `{name}`, and there is no such bundled CLI");
+        Finding::bad(Hop::Config, &file, message).fix(unknown.fix())
+    });
+    findings.collect()
 }
 
 fn file_finding(problem: &FileProblem) -> Finding {

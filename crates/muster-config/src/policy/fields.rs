@@ -53,6 +53,12 @@ pub static CALLERS: FieldTable = FieldTable::new(
             "Patterns of email addresses or subjects of logins: `ada@example.com`, `*@example.com`",
         ),
         Field::optional("groups", List(&String), NONE, "Groups of logins"),
+        Field::optional(
+            "clients",
+            List(&String),
+            NONE,
+            "Patterns of the ids of OAuth clients that users logged in with: `https://app.example/client.json`",
+        ),
         Field::optional("tokens", List(&String), NONE, "Names of static tokens"),
         Field::optional(
             "anonymous",

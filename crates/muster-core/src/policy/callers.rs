@@ -41,6 +41,8 @@ pub struct Subjects {
     pub users: Vec<Glob>,
     /// Groups.
     pub groups: Vec<String>,
+    /// Patterns of the ids of OAuth clients.
+    pub clients: Vec<Glob>,
     /// Names of static tokens.
     pub tokens: Vec<String>,
     /// Whether callers without a login and without a token are meant.
@@ -78,6 +80,13 @@ enum ToolsetLimit {
 }
 
 impl Subjects {
+    /// Whether no caller is meant.
+    pub fn is_empty(&self) -> bool {
+        let Self { users, groups, clients, tokens, anonymous } = self;
+        let lists = [users.is_empty(), groups.is_empty(), clients.is_empty(), tokens.is_empty()];
+        lists.into_iter().all(|is_empty| is_empty) && !anonymous
+    }
+
     fn include(&self, caller: &Caller) -> bool {
         // A token is not a user: its name must not match a pattern of users.
         if let Some(token) = &caller.token {
@@ -92,6 +101,10 @@ impl Subjects {
         };
         self.users.iter().any(is_user)
             || self.groups.iter().any(|group| principal.groups.contains(group))
+            || principal
+                .client
+                .as_deref()
+                .is_some_and(|client| self.clients.iter().any(|glob| glob.matches(client)))
     }
 }
 

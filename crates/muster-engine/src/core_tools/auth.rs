@@ -59,7 +59,11 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
              again in {seconds} seconds."
         )
     })?;
-    let Some(known) = settled(handle, server).await else {
+    let known = match handle.visible_servers(cx.caller).has(server) {
+        true => settled(handle, server).await,
+        false => None,
+    };
+    let Some(known) = known else {
         return Err(Failure::not_found(format!(
             "Server '{server}' not found. Read the resource auth://status for the servers that \
              require a login, or call core_mcpserver_list for all."

@@ -1,6 +1,9 @@
 //! `core_config_*`: the gateway's configuration.
 
+use std::net::IpAddr;
+
 use muster_api::config::ConfigInfo;
+use muster_config::settings::{AccessMode, Settings};
 use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolAudience, ToolReply, object};
@@ -71,9 +74,57 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     if let Some(warning) = updated.warnings.first() {
         return Err(failed(warning.to_string()).into());
     }
+    let before = handle.now();
     let written = handle.edit(Edit::Settings(Some(given))).await;
     written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
-    Ok("Successfully updated aggregator configuration".into())
+    let mut reply = "Successfully updated aggregator configuration".to_owned();
+    for opened in opened(&before.settings, &handle.now().settings) {
+        reply.push_str("\nwarning: ");
+        reply.push_str(&opened);
+    }
+    Ok(reply.into())
+}
+
+/// Who can reach or use the gateway after a restart, and could not before.
+fn opened(before: &Settings, after: &Settings) -> Vec<String> {
+    let exposed = |settings: &Settings| !is_loopback(&settings.aggregator.host);
+    let logins = |settings: &Settings| settings.aggregator.oauth.server.enabled;
+    let (host, access) = (&after.aggregator.host, &after.access);
+    let mut opened = Vec::new();
+    if exposed(after) && !exposed(before) {
+        opened.push(match (logins(after), access.insecure_bind) {
+            (true, _) => format!("after a restart other machines reach `{host}`; users have to log in"),
+            (false, true) => format!(
+                "after a restart anyone who reaches `{host}` may call tools (`access.insecureBind: true`, no logins)"
+            ),
+            (false, false) => format!(
+                "after a restart other machines reach `{host}`, and logins are off: callers from there need a token, and \
+                 without any token the gateway refuses to start"
+            ),
+        });
+    }
+    if logins(before) && !logins(after) {
+        opened.push(match (access.mode, exposed(after) && access.insecure_bind) {
+            (_, true) => "after a restart nobody has to log in, on any machine".to_owned(),
+            (AccessMode::Open, false) => {
+                "after a restart nobody has to log in: every process on this machine is an operator \
+                 (`access.mode: open`)"
+                    .to_owned()
+            }
+            (AccessMode::Private, false) => {
+                "after a restart nobody has to log in: processes of the gateway's user are admitted, others need a token"
+                    .to_owned()
+            }
+        });
+    }
+    opened
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 async fn save(handle: &Handle) -> ToolReply {
@@ -92,5 +143,45 @@ async fn reload(handle: &Handle) -> ToolReply {
     match errors.next() {
         Some(problem) => Err(failed(problem.to_string()).into()),
         None => Ok("Configuration reloaded successfully".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::settings;
+
+    use super::opened;
+
+    #[test]
+    fn what_a_change_opens_is_told() {
+        let logins = "oauth: {server: {enabled: true}}";
+        let open = "access: {mode: open}";
+        let bind = "access: {insecureBind: true}";
+        for (before, after, access, expected) in [
+            ("port: 1", "port: 2", "", None),
+            ("host: localhost", "host: '::1'", "", None),
+            ("host: 127.0.0.2", "host: '[::1]'", "", None),
+            ("host: 0.0.0.0", "host: 0.0.0.0", "", None),
+            (
+                "port: 1",
+                "host: 0.0.0.0",
+                "",
+                Some("without any token the gateway refuses to start"),
+            ),
+            ("port: 1", "host: gate.example", bind, Some("anyone who reaches `gate.example`")),
+            (logins, "port: 1", "", Some("processes of the gateway's user are admitted")),
+            (logins, "port: 1", open, Some("every process on this machine is an operator")),
+            ("port: 1", logins, open, None),
+        ] {
+            let parsed = |aggregator: &str| {
+                let text = format!("aggregator: {{{aggregator}}}\n{access}\n");
+                settings::parse(&text).unwrap().value
+            };
+            let told = opened(&parsed(before), &parsed(after));
+            match expected {
+                None => assert_eq!(told, Vec::<String>::new(), "{before} {after}"),
+                Some(text) => assert!(told.concat().contains(text), "{before} {after}: {told:?}"),
+            }
+        }
     }
 }

@@ -43,7 +43,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         audience: ToolAudience::Everyone,
         summary: "Show the definition and the state of one MCP server. Secrets are redacted.",
         schema: || named("Name of the MCP server"),
-        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
     CoreTool {
         name: "core_mcpserver_validate",
@@ -128,6 +128,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         next_retry_after,
         ..
     } = entry.status.stored(spec.kind);
+    let open = entry.breaker.open().filter(|_| entry.status.condition.is_up());
     McpServerInfo {
         name: entry.server.name.clone(),
         r#type: spec.kind.as_str().to_owned(),
@@ -137,12 +138,17 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         args: redact::arguments(&spec.args),
         url: redact::address(&spec.url),
         env: redacted(&spec.env),
+        inherit_env: spec.inherit_env.clone(),
         headers: redacted(&spec.headers),
         auth: spec.auth.as_ref().map(|auth| json!(auth)),
         timeout: spec.timeout.into(),
         call_timeout: spec.call_timeout.into(),
         tool_prefix: spec.tool_prefix.clone(),
-        status_message: status::message(&state, &last_error, &entry.server.name),
+        status_message: match open {
+            Some(open) => format!("Calls fail at once: {}", open.reason()),
+            None => status::message(&state, &last_error, &entry.server.name),
+        },
+        call_failures: open.map_or(0, |open| open.failures),
         error: last_error,
         state,
         consecutive_failures,
@@ -161,12 +167,18 @@ pub(super) fn redacted(settings: &IndexMap<String, String>) -> IndexMap<String, 
 }
 
 fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
-    let view = handle.now();
+    let (view, visible) = (handle.now(), handle.visible_servers(cx.caller));
+    let known: Vec<&ServerEntry> = view
+        .servers
+        .values()
+        .map(|known| &**known)
+        .filter(|known| visible.has(&known.server.name))
+        .collect();
     let (all, verbose) = (args.flag("showAll"), args.flag("verbose"));
     let has_failed = |entry: &ServerEntry| {
         matches!(entry.status.condition, ServerCondition::Failed | ServerCondition::Unreachable)
     };
-    let shown = view.servers.values().filter(|entry| all || !has_failed(entry));
+    let shown = known.iter().filter(|entry| all || !has_failed(entry));
     let infos = shown.map(|entry| {
         let session = session(handle, cx, &entry.server.name);
         let info = info(entry);
@@ -174,7 +186,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
         McpServerInfo { session, error, ..info }
     });
     let servers: Vec<McpServerInfo> = infos.collect();
-    let failed = Some(view.servers.len() - servers.len()).filter(|failed| *failed > 0);
+    let failed = Some(known.len() - servers.len()).filter(|failed| *failed > 0);
     let hint = |failed: usize| {
         format!("({failed} failed servers hidden, use --all to show, --verbose for details)")
     };
@@ -187,9 +199,10 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     })
 }
 
-fn get(handle: &Handle, args: &Args) -> ToolReply {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
-    match handle.now().servers.get(name) {
+    let visible = handle.visible_servers(cx.caller);
+    match handle.now().servers.get(name).filter(|_| visible.has(name)) {
         Some(entry) => Ok(object(&info(entry))),
         None => Err(Failure::not_found(format!(
             "Failed to get MCP server: MCP server {name} not found"

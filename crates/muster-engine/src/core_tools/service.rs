@@ -3,7 +3,7 @@
 mod instance;
 
 use muster_api::service::{ServiceHealth, ServiceList, ServiceStatus};
-use muster_core::backend::CallContext;
+use muster_core::{backend::CallContext, call::Caller};
 use muster_gateway::{
     condition::ServerCondition,
     dispatch::{CORE_BACKEND, GatewaySnapshot},
@@ -16,7 +16,7 @@ use super::{
     object,
 };
 use crate::{
-    handle::Handle,
+    handle::{Handle, VisibleServers},
     redact,
     services::{Started, Stopped},
     status::moment,
@@ -35,7 +35,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         summary: "List the gateway itself, every MCP server and every service created from a class, \
                   with state and health.",
         schema: || json!({"type": "object"}),
-        run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
+        run: |handle, cx, _| Box::pin(async move { Ok(list(handle, cx.caller)) }),
     },
     CoreTool {
         name: "core_service_start",
@@ -67,13 +67,13 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
 ];
 
-fn find(handle: &Handle, name: &str) -> Option<ServiceStatus> {
-    let view = handle.now();
+fn find(handle: &Handle, caller: &Caller, name: &str) -> Option<ServiceStatus> {
+    let (view, visible) = (handle.now(), handle.visible_servers(caller));
     if name == AGGREGATOR {
-        return Some(aggregator(handle, &view));
+        return Some(aggregator(handle, &view, &visible));
     }
     if let Some(known) = view.servers.get(name) {
-        return Some(server(known));
+        return visible.has(name).then(|| server(known));
     }
     handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }
@@ -132,10 +132,10 @@ fn server(known: &ServerEntry) -> ServiceStatus {
     }
 }
 
-fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
+fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> ServiceStatus {
     let settings = &view.settings.aggregator;
-    let state = handle.state.borrow();
-    let GatewaySnapshot { catalog, policy, .. } = &**state;
+    let GatewaySnapshot { catalog, policy, .. } = visible.snapshot();
+    let servers = || view.servers.values().filter(|known| visible.has(&known.server.name));
     let tools = || catalog.callable().filter(|(_, entry)| entry.definition.is_some());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))
@@ -153,8 +153,8 @@ fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
         "port": settings.port,
         "prompts": catalog.prompts().count(),
         "resources": catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND).count(),
-        "servers_connected": view.connected(),
-        "servers_total": view.servers.len(),
+        "servers_connected": servers().filter(|known| known.status.condition.is_up()).count(),
+        "servers_total": servers().count(),
         "service_type": "aggregator",
         "tools": tools().count(),
         "tools_with_status": blocked,
@@ -171,12 +171,13 @@ fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
     }
 }
 
-fn list(handle: &Handle) -> Reply {
-    let view = handle.now();
+fn list(handle: &Handle, caller: &Caller) -> Reply {
+    let (view, visible) = (handle.now(), handle.visible_servers(caller));
+    let servers = view.servers.values().filter(|known| visible.has(&known.server.name));
     let instances = handle.services.all();
     let instances = instances.iter().map(|instance| instance::status(handle, instance));
-    let services: Vec<ServiceStatus> = std::iter::once(aggregator(handle, &view))
-        .chain(view.servers.values().map(|known| server(known)))
+    let services: Vec<ServiceStatus> = std::iter::once(aggregator(handle, &view, &visible))
+        .chain(servers.map(|known| server(known)))
         .chain(instances)
         .collect();
     object(&ServiceList { total: services.len(), services })
@@ -189,7 +190,7 @@ fn name(args: &Args) -> Result<&str, String> {
 async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     let problem = handle.services.refresh(cx, name).await;
-    match find(handle, name) {
+    match find(handle, cx.caller, name) {
         Some(status) => Ok(object(&ServiceStatus { error: status.error.or(problem), ..status })),
         None => Err(Failure::not_found(format!(
             "Failed to get service status: service {name} not found"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_api::stats::{BackendStats, Stats};
-use muster_core::name::BackendName;
+use muster_core::{call::Caller, name::BackendName};
 use muster_gateway::dispatch::BackendMetrics;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     summary: "Show the backends of the gateway with their state, and how many calls each ran since the \
               gateway was started: running, failed, cancelled, and how long they took.",
     schema: || json!({"type": "object", "properties": {}}),
-    run: |handle, _, _| Box::pin(std::future::ready(stats(handle))),
+    run: |handle, cx, _| Box::pin(std::future::ready(stats(handle, cx.caller))),
 }];
 
 fn row(name: &str, state: &str, tools: usize, metrics: BackendMetrics) -> BackendStats {
@@ -40,19 +40,18 @@ fn milliseconds(duration: Duration) -> f64 {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every tool")]
-fn stats(handle: &Handle) -> ToolReply {
+fn stats(handle: &Handle, caller: &Caller) -> ToolReply {
     let metrics = handle.metrics.backends();
-    let snapshot = handle.state.borrow().clone();
-    let view = handle.now();
+    let (view, visible) = (handle.now(), handle.visible_servers(caller));
     let of = |name: &BackendName| metrics.get(name).copied().unwrap_or_default();
     let mut backends: Vec<BackendStats> = Vec::new();
-    for source in snapshot.catalog.sources() {
+    for source in visible.snapshot().catalog.sources() {
         let name = source.backend.as_str();
         let server = view.servers.get(name);
         let state = server.map_or("Ready", |server| server.status.condition.as_str());
         backends.push(row(name, state, source.entries().len(), of(&source.backend)));
     }
-    for (name, server) in &view.servers {
+    for (name, server) in view.servers.iter().filter(|(name, _)| visible.has(name)) {
         if !backends.iter().any(|row| row.name == *name) {
             let metrics = of(&BackendName::new(name.as_str()));
             backends.push(row(name, server.status.condition.as_str(), 0, metrics));

@@ -88,7 +88,8 @@ impl<B: Backend> OwnerBackend<B> {
     }
 
     fn failed(&self, reason: String) -> CallError {
-        CallError::Unavailable { backend: BackendName::new(self.server.as_str()), reason }
+        let backend = BackendName::new(self.server.as_str());
+        CallError::Unavailable { backend, reason, no_answer: false }
     }
 
     /// Explains an error that was caused by an expired token.

@@ -17,12 +17,13 @@ use tokio::{
 };
 
 use super::{
-    NotConnected, Principals,
+    Deps, NotConnected, Principals,
     owner_access::{ObservedAccess, OwnerBackend},
     owner_connections::{ConnectedOffer, OwnerConnection, OwnerConnections, OwnerStanding, counts},
 };
 use crate::{
     call_limits::Limited,
+    circuit_breaker::CircuitBreaker,
     server_offer,
     status::ServerStatus,
     supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
@@ -50,7 +51,7 @@ pub(super) async fn connect(
             own: Arc::downgrade(own),
             principals: Arc::downgrade(principals),
         }),
-        retry: unit::Retry::ExceptLogin,
+        retry: unit::Retry::Transient,
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
     deps.tasks.spawn(unit.run());
@@ -126,8 +127,11 @@ fn take_in(
             link.status.send_replace(status);
         }),
         UnitUpdate::Connected(status, listing, backend) => {
+            let Some(breaker) = breaker(deps, name) else { return };
+            breaker.close();
             own.change(name, id, &deps.changes, |link| {
-                let limited = Limited::for_server(backend, &link.server, deps.calls_at_once);
+                let limited =
+                    Limited::for_server(backend, &link.server, deps.calls_at_once, breaker);
                 let backend: Arc<dyn Backend> = Arc::new(OwnerBackend::new(own, name, id, limited));
                 let source = server_offer::source(&prefix, &link.server, &listing);
                 let since = Timestamp::now();
@@ -164,6 +168,11 @@ fn take_in(
         }
         UnitUpdate::ResourceUpdated(_) => (),
     }
+}
+
+/// The circuit breaker of a server; none if it was deleted meanwhile.
+fn breaker(deps: &Deps, server: &str) -> Option<Arc<CircuitBreaker>> {
+    deps.view.borrow().servers.get(server).map(|known| Arc::clone(&known.breaker))
 }
 
 fn relisted(

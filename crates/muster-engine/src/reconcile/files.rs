@@ -17,6 +17,7 @@ use muster_exec::{
 use super::{ListHashes, Reconciler};
 use crate::{
     call_limits::Limited,
+    circuit_breaker::CircuitBreaker,
     cli_offer,
     events::Reason,
     policies, server_offer,
@@ -56,6 +57,10 @@ impl Reconciler {
             before.settings.aggregator.prefix() != self.files.settings.aggregator.prefix();
         if prefix_differs {
             self.rename_all();
+        }
+        let call_failures = self.files.settings.aggregator.limits.call_failures;
+        if before.settings.aggregator.limits.call_failures != call_failures {
+            self.servers.values().for_each(|known| known.breaker.set_threshold(call_failures));
         }
         let servers_differ = self.take_servers(origin);
         let workflows_differ = self.take_workflows(&before.workflows, origin);
@@ -128,23 +133,21 @@ impl Reconciler {
     }
 
     fn take_clis(&mut self) {
-        for name in cli_offer::unknown_names(&self.files.settings.clis, &self.deps.bundled) {
-            tracing::warn!(
-                "config.yaml: clis: there is no bundled CLI `{name}`; `climax list` shows their names"
-            );
+        for unknown in cli_offer::unknown_names(&self.files.settings.clis, &self.deps.bundled) {
+            let (setting, name, fix) = (unknown.setting, unknown.name, unknown.fix());
+            tracing::warn!("config.yaml: {setting}: there is no bundled CLI `{name}`; {fix}");
         }
-        let wanted =
-            cli_offer::offered(&self.files, &self.deps.bundled, |config| self.is_installed(config));
+        let is_installed = |config: &CliConfig| self.is_installed(config);
+        let wanted = cli_offer::offered(&self.files, &self.deps.bundled, is_installed);
+        let off = cli_offer::switched_off(&wanted, &self.deps.bundled, is_installed);
+        self.state.switched_off = Arc::new(off);
         for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);
         }
         let place = Arc::new(self.state.policy.executor.clone());
         for (name, config) in &wanted {
-            let is_bundled = !cli_offer::is_own(&self.files, name);
-            let mut source = cli_source(name, config);
-            source.is_bundled = is_bundled;
-            self.state.catalog = self.state.catalog.with(source);
+            self.state.catalog = self.state.catalog.with(cli_source(name, config));
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
         }
         self.clis = wanted;
@@ -180,12 +183,6 @@ impl Reconciler {
         for source in sources {
             self.state.catalog = self.state.catalog.with(source);
         }
-        for (name, source) in &mut self.lost {
-            if let Some(known) = self.servers.get(name) {
-                let prefix = settings.aggregator.prefix();
-                *source = Arc::new(server_offer::renamed(prefix, &known.server, source));
-            }
-        }
     }
 
     fn add(&mut self, file: ServerFile, origin: Origin) {
@@ -206,6 +203,10 @@ impl Reconciler {
                 false => ServerStatus::idle(server.spec.kind),
             },
             counts: Counts::default(),
+            breaker: CircuitBreaker::new(
+                &server.name,
+                self.files.settings.aggregator.limits.call_failures,
+            ),
         };
         self.servers.insert(server.name.clone(), Arc::new(known));
         if origin == Origin::Edited {
@@ -223,7 +224,6 @@ impl Reconciler {
         let backend = BackendName::new(name.as_str());
         self.supervisor.remove(&name);
         self.connections.remove(&name);
-        self.lost.remove(&name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         let status = match is_pending {
@@ -271,16 +271,11 @@ impl Reconciler {
                 };
             }
         });
-        let prefix = self.files.settings.aggregator.prefix();
-        if let Some(source) = self.state.catalog.source(name) {
+        let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
+        if let Some(source) = source {
+            let prefix = self.files.settings.aggregator.prefix();
             self.state.catalog =
                 self.state.catalog.with(server_offer::renamed(prefix, &server, source));
-        }
-        match self.lost.get_mut(name) {
-            // Another server may be behind the name now.
-            Some(_) if restart => drop(self.lost.remove(name)),
-            Some(last) => *last = Arc::new(server_offer::renamed(prefix, &server, last)),
-            None => (),
         }
         if begins || restart {
             self.supervisor.set_running(name, true);
@@ -292,7 +287,6 @@ impl Reconciler {
         self.supervisor.remove(name);
         self.connections.remove(name);
         let backend = BackendName::new(name);
-        self.lost.remove(name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.without(&backend);
         if let Some(known) = self.servers.remove(name) {
@@ -309,7 +303,7 @@ impl Reconciler {
 pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSource {
     let source = cli::source(name, config);
     let tools = source.entries().iter().map(|entry| ToolEntry {
-        name: ToolName::new(format!("cli_{}", entry.local_name)),
+        name: ToolName::new(cli_offer::exposed_name(&entry.local_name)),
         ..ToolEntry::clone(entry)
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };

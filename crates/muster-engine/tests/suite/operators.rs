@@ -242,3 +242,44 @@ async fn secrets_are_not_sent_to_another_address() {
         "{text}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn agents_know_only_of_servers_that_they_can_use() {
+    let callers = "default: disabled\ncallers: [{tokens: [ci], tools: {a/*: {}}}]\n";
+    let rig = Rig::new(&[
+        ("policies/p.yaml", callers),
+        ("mcpservers/a.yaml", REMOTE),
+        ("mcpservers/secret.yaml", REMOTE),
+    ]);
+    let lists = [
+        ("core_mcpserver_list", json!({"showAll": true})),
+        ("core_service_list", json!({})),
+        ("core_stats", json!({})),
+    ];
+    let given = "callers: [{tokens: [ci], tools: {a/*: {}, core_mcpserver_list: {}, core_mcpserver_get: {}, \
+                 core_service_list: {}, core_service_status: {}, core_stats: {}, core_auth_login: {}}}]\n";
+    rig.put("policies/p.yaml", given);
+    rig.call("core_config_reload", json!({})).await;
+    for (tool, arguments) in lists {
+        let said = call_as(&rig, &token("ci"), tool, arguments.clone()).await.unwrap();
+        assert!(said.contains("\"a\"") && !said.contains("secret"), "{tool}: {said}");
+        let all = rig.call(tool, arguments).await;
+        assert!(all.contains("\"a\"") && all.contains("\"secret\""), "{tool}: {all}");
+    }
+    for (tool, name) in [
+        ("core_mcpserver_get", "name"),
+        ("core_service_status", "name"),
+        ("core_auth_login", "server"),
+    ] {
+        let there = call_as(&rig, &token("ci"), tool, json!({name: "a"})).await.unwrap();
+        assert!(!there.contains("not found"), "{tool}: {there}");
+        let said = call_as(&rig, &token("ci"), tool, json!({name: "secret"})).await.unwrap();
+        assert!(said.contains("not found"), "{tool}: {said}");
+    }
+    let total = |said: &str| said.replace(' ', "").contains("\"servers_total\":2");
+    let arguments = json!({"name": "mcp-aggregator"});
+    let status =
+        call_as(&rig, &token("ci"), "core_service_status", arguments.clone()).await.unwrap();
+    assert!(!total(&status), "{status}");
+    assert!(total(&rig.call("core_service_status", arguments).await));
+}

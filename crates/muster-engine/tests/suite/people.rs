@@ -55,6 +55,7 @@ pub(crate) fn known(name: &str) -> Caller {
         groups: Arc::from([]),
         login: "login".into(),
         identity: None,
+        client: None,
     }))
 }
 
@@ -201,6 +202,7 @@ impl Backend for Own {
                 Err(error) => Err(CallError::Unavailable {
                     backend: BackendName::new(self.server.as_str()),
                     reason: error.to_string(),
+                    no_answer: false,
                 }),
             }
         })

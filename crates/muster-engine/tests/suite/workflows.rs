@@ -174,6 +174,7 @@ async fn where_people_log_in_runs_are_their_own() {
             groups: Arc::default(),
             login: name.into(),
             identity: None,
+            client: None,
         }))
     };
     let ask = async |caller: &Caller, tool: &str, args: Value| {

@@ -234,6 +234,7 @@ fn backends_that_fail() {
     let gone = failing(|| CallError::Unavailable {
         backend: BackendName::new("files"),
         reason: "the connection was lost".to_owned(),
+        no_answer: true,
     });
     assert_eq!(
         gone.inner(r#"{"name":"x_files_note"}"#),

@@ -232,6 +232,7 @@ impl Authenticator for Door {
                     groups: Arc::new([]),
                     login: "l".into(),
                     identity: None,
+                    client: None,
                 })));
             }
             let refusal = Response::builder().status(401).header("www-authenticate", "Bearer");

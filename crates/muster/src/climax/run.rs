@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use muster_client::env_vars;
+use muster_auth::access::AccessControl;
+use muster_client::{env_vars, user_dirs};
+use muster_config::settings::Access;
 use muster_core::{
     call::Caller,
     connect::Connector,
@@ -28,13 +30,18 @@ use muster_mcp::{
     stdio::{self, Input, Output},
 };
 use muster_mcp_client::McpConnector;
+use tokio::net::TcpListener;
 
 use super::{
     args::{Run, Transport},
     assembly::Assembly,
     load, servers,
 };
-use crate::{error::CommandError, listen, log, output, process};
+use crate::{
+    access_rules::{self, AccessRules},
+    error::CommandError,
+    listen, log, output, process,
+};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
@@ -77,7 +84,11 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     };
     let door = match args.transport {
         Transport::Stdio => None,
-        Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
+        Transport::StreamableHttp => {
+            let listeners = listen::open(HOST, args.port, "`--port`").await?;
+            let guard = guard(&listeners)?;
+            Some((listeners, guard))
+        }
     };
     descriptors::raise_limit();
     let launcher = Launcher::new();
@@ -98,9 +109,9 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let server = Server::new(Arc::new(front));
     let served = match door {
         None => serve_stdio(server, &name).await,
-        Some(listeners) => {
+        Some((listeners, guard)) => {
             output::hint(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
-            let options = HttpOptions::default();
+            let options = HttpOptions { guard: Some(guard), ..HttpOptions::default() };
             http::serve(server, listeners, options, process::stop_requested()).await.map(drop)
         }
     };
@@ -112,6 +123,20 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
 
 /// Only this machine.
 const HOST: &str = "localhost";
+
+/// Admits processes of the same user, as `muster serve` does without logins, and callers with one of the user's tokens. A
+/// socket that the service manager passed may have any address.
+fn guard(listeners: &[TcpListener]) -> Result<Arc<AccessControl>, CommandError> {
+    let config = user_dirs::config().unwrap_or_default();
+    let access = AccessRules::load(&Access::default(), false, &config)?;
+    if let Some(address) = access_rules::exposed(listeners) {
+        return Err(CommandError::new(format!(
+            "refusing to listen on {address}: other machines could reach it, and `climax run` has no logins"
+        ))
+        .hint("pass a socket with a loopback address, or use `muster serve`"));
+    }
+    Ok(access.guard(None, None).0)
+}
 
 /// MCP servers may have all of this.
 const OFFERS: ServerCapabilities = ServerCapabilities {

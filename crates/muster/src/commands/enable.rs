@@ -106,7 +106,7 @@ fn known(name: &str) -> Result<(), CommandError> {
         return Ok(());
     }
     let names = bundled::CONFIGS.iter().map(|(known, _)| *known);
-    let hint = match suggest::similar(name, names).first() {
+    let hint = match suggest::nearest(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             "see `climax list` for the bundled CLIs; files in `clis/` are always offered".to_owned()

@@ -1,6 +1,5 @@
 //! `muster serve`: starts the gateway.
 
-mod access;
 mod args;
 mod backends;
 mod background;
@@ -55,14 +54,15 @@ use serde::Serialize;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::level_filters::LevelFilter;
 
-use self::{access::AccessRules, args::SurfaceArg, logout::Logout, state::GatewayState};
 pub(crate) use self::{
     args::Serve,
     background::{BackgroundRole, parse_duration},
     flags::LoginFlags,
     state::options as client_options,
 };
+use self::{args::SurfaceArg, logout::Logout, state::GatewayState};
 use crate::{
+    access_rules::{self, AccessRules},
     bundled,
     error::{CALLS_CUT_OFF, CommandError},
     listen, log, process,
@@ -149,7 +149,7 @@ async fn serve(
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
-    let logins = logins::of(&oauth.server, &files, trust.clone())?;
+    let logins = logins::of(&oauth.server, &files, mode, trust.clone())?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
     let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
@@ -180,7 +180,7 @@ async fn serve(
     let server = Server::new(Arc::new(front));
     let served = match listener {
         Listener::Stdio => {
-            let served = serve_stdio(server, access::pipe(mode)).await;
+            let served = serve_stdio(server, access_rules::pipe(mode)).await;
             served.map(|()| DrainOutcome::Finished)
         }
         Listener::Http(listeners) => {
@@ -193,7 +193,7 @@ async fn serve(
                 let admitted = access.summary(&listeners, logins.as_ref());
                 hints::print(&url, &root, &admitted, aggregator.transport);
             }
-            let guard = access.guard(logins.as_ref(), operator.as_ref());
+            let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
             let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
             let hasten = Arc::clone(&options.hasten);
             let hastening = async {
@@ -219,7 +219,7 @@ async fn serve(
             };
             tokio::select! {
                 served = http::serve(server, listeners, options, stop) => served,
-                never = logins::keep_up(logins.as_ref()) => match never {},
+                never = logins::keep_up(logins.as_ref(), lists, engine.view()) => match never {},
                 never = hastening => never,
             }
         }

@@ -23,7 +23,8 @@ use crate::{
 /// Manage tokens for clients that cannot log in
 ///
 /// A client sends a token as `Authorization: Bearer TOKEN`. A running gateway accepts new tokens and refuses revoked ones
-/// at once. Only digests are stored, in `tokens.json` of the configuration directory.
+/// at once. Only digests are stored, in `tokens.json` of the configuration directory. When a token was last used is
+/// recorded once a minute.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -114,9 +115,12 @@ fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
         created: String,
         expires: Option<String>,
         expired: bool,
+        last_used: Option<String>,
     }
     let now = Clock::system().now();
+    let last_used = file.last_used();
     let listed = |token: StaticToken| Listed {
+        last_used: last_used.get(&token.digest).copied().map(moment),
         expired: token.is_expired(now),
         role: if token.operator { "operator" } else { "agent" },
         toolset: token.toolset,
@@ -133,7 +137,8 @@ fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
         return printer.line("No tokens. Create one with `muster token create NAME`.");
     }
     let style = OutputStyle { format: OutputFormat::Table, headings: true };
-    let mut table = Table::new(["name", "role", "toolset", "created", "expires"], style);
+    let mut table =
+        Table::new(["name", "role", "toolset", "created", "expires", "last_used"], style);
     for token in tokens {
         let expires = match (token.expires, token.expired) {
             (None, _) => "never".to_owned(),
@@ -141,7 +146,9 @@ fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
             (Some(moment), true) => format!("{moment} (expired)"),
         };
         let toolset = token.toolset.unwrap_or_else(|| "-".to_owned());
-        table.row([token.name, token.role.to_owned(), toolset, token.created, expires]);
+        let last_used = token.last_used.unwrap_or_else(|| "never".to_owned());
+        let role = token.role.to_owned();
+        table.row([token.name, role, toolset, token.created, expires, last_used]);
     }
     printer.line(&table.text())
 }

@@ -2,15 +2,16 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::Path,
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
 };
 
 use serde_json::{Value, json};
 
 use super::{
-    client::Folder,
+    client::{CLIMAX, Folder},
     serve::{Gateway, MUSTER},
 };
 
@@ -171,6 +172,75 @@ fn a_token_is_accepted_until_it_is_revoked() {
     assert!(token(&gateway, &["revoke", "ci"]).contains("ci"));
     assert_eq!(post(&gateway, "/mcp", &bearer).0, 401);
     assert_eq!(token(&gateway, &["list", "-o", "json"]), "[]");
+}
+
+#[test]
+fn the_last_use_of_a_token_is_listed() {
+    let gateway = Gateway::start_private(&[], &[]);
+    let secret = token(&gateway, &["create", "ci"]);
+    let listed = || -> Value {
+        let tokens: Value =
+            serde_json::from_str(&token(&gateway, &["list", "-o", "json"])).unwrap();
+        tokens[0]["lastUsed"].clone()
+    };
+    assert_eq!(listed(), Value::Null);
+    assert!(token(&gateway, &["list"]).contains("never"));
+    assert_eq!(post(&gateway, "/mcp", &format!("\r\nauthorization: Bearer {secret}")).0, 200);
+    // It is written in the background.
+    while listed().is_null() {}
+    assert!(listed().as_str().unwrap().ends_with('Z'), "{}", listed());
+    let usage = fs::read_to_string(gateway.folder.file("token-usage.json")).unwrap();
+    assert!(!usage.contains(&secret), "{usage}");
+}
+
+/// Ends with the test.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn other_users_cannot_call_the_tools_of_climax() {
+    let cli = "{name: demo, command: 'true', tools: [{name: t, description: d, command: ''}]}";
+    let folder = Folder::new(&[("demo.yaml", cli)]);
+    let child = Command::new(CLIMAX)
+        .args(["run", "--transport", "streamable-http", "--port", "0"])
+        .arg(folder.file("demo.yaml"))
+        .env("HOME", folder.path())
+        .env_remove("MUSTER_ACCESS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ending(child);
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains(" listening on ")).unwrap();
+    let url = line.rsplit_once(' ').unwrap().1.to_owned();
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let list = |user: Option<u32>| {
+        let mut command = Command::new(MUSTER);
+        command.args(["list", "tools", "--auth", "none", "--endpoint", &url]);
+        command.env("HOME", home.path()).env_remove("MUSTER_CONTEXT").stdin(Stdio::null());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        command.output()
+    };
+    let own = said(&list(None).unwrap());
+    assert!(!own.contains("belongs to user"), "{own}");
+    match list(Some(NOBODY)) {
+        Ok(refused) => {
+            let refused = said(&refused);
+            assert!(refused.contains("belongs to user 65534"), "{refused}");
+        }
+        Err(err) => eprintln!("not checked: only root can act as another user ({err})"),
+    }
 }
 
 #[test]

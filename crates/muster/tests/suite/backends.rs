@@ -214,3 +214,51 @@ fn an_agent_logs_in_anew_without_a_page() {
     let status = world.run(&["auth", "status"]);
     assert!(status.contains("Status:    Authenticated"), "{status}");
 }
+
+const FAILING: &str = "\
+tools:
+  - {name: ask, description: Never answers, responses: [{fault: {kind: status, status: 503}}]}
+  - {name: refuse, description: Refuses, responses: [{error: no}]}
+";
+
+#[test]
+fn a_server_that_stops_answering_is_not_tried_for_a_while() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let folder = super::client::Folder::new(&[("mock.yaml", FAILING)]);
+    let mock = muster_scenario::mock::config::read_file(&folder.file("mock.yaml")).unwrap().config;
+    let transport = muster_scenario::scenario::MockTransport::StreamableHttp;
+    let mock = muster_scenario::mock::remote::RemoteMock::start("far", &mock, transport);
+    let mock = runtime.block_on(mock).unwrap();
+    let server = format!("type: streamable-http\nurl: {}\nautoStart: true\n", mock.url());
+    let config = "aggregator: {port: 0, limits: {callFailures: 3}}\nclis: {bundled: none}\n";
+    let gateway = super::serve::Gateway::start(
+        &[("config.yaml", config), ("mcpservers/far.yaml", &server)],
+        &[],
+    );
+    let session = gateway.session();
+    let get = || {
+        let answer = gateway.call_tool(&session, "core_mcpserver_get", json!({"name": "far"}));
+        answer["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    while !get().contains("Connected") {}
+    let call = |tool: &str| {
+        let said = gateway.call_tool(&session, tool, json!({}));
+        assert_eq!(said["isError"], true, "{said}");
+        said["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    for tool in ["ask", "ask", "refuse", "ask", "ask", "ask"] {
+        let said = call(&format!("x_far_{tool}"));
+        assert!(!said.contains("in a row"), "{tool}: {said}");
+    }
+    let said = call("x_far_refuse");
+    assert!(said.contains("it failed 3 times in a row; next attempt in "), "{said}");
+    let shown = get();
+    assert!(shown.contains("Calls fail at once: it failed 3 times in a row"), "{shown}");
+    assert!(shown.contains(r#""callFailures":3"#), "{shown}");
+    // Another threshold takes effect at once.
+    std::fs::write(gateway.folder.file("config.yaml"), config.replace("3}", "0}")).unwrap();
+    while get().contains("callFailures") {}
+    let said = call("x_far_refuse");
+    assert!(!said.contains("in a row"), "{said}");
+}

@@ -56,6 +56,11 @@ fn an_unconfigured_gateway_only_reads_and_only_here() {
         assert_eq!(refused["isError"], true, "{refused}");
         let text = refused["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("not found"), "{text}");
+        let cli = name.split('_').nth(1).unwrap();
+        // Without the program, switching its CLI on would not help.
+        let is_installed = Command::new(cli).arg("--version").output().is_ok();
+        let hint = format!("an operator can enable it with `muster enable cli {cli}`");
+        assert_eq!(text.contains(&hint), is_installed, "{text}");
     }
 }
 
@@ -85,8 +90,16 @@ fn tools_that_write_are_switched_on_by_name() {
     assert!(muster(&["enable", "cli", "git"]).1.contains("already"));
     assert!(muster(&["disable", "cli", "git"]).0);
     assert!(!offers("cli_git_status") && offers("cli_files_head"));
-    let (succeeded, said) = muster(&["enable", "cli", "gti"]);
-    assert!(!succeeded && said.contains("hint: did you mean `git`?"), "{said}");
+    for (wrong, meant) in [("gti", "git"), ("ghx", "gh")] {
+        let (succeeded, said) = muster(&["enable", "cli", wrong]);
+        assert!(!succeeded && said.contains(&format!("hint: did you mean `{meant}`?")), "{said}");
+        std::fs::write(gateway.folder.file("config.yaml"), format!("clis: {{enabled: [{wrong}]}}"))
+            .unwrap();
+        let (succeeded, said) = muster(&["doctor", "--no-servers"]);
+        let found = format!("`clis.enabled` names `{wrong}`, and there is no such bundled CLI");
+        assert!(!succeeded && said.contains(&found), "{said}");
+        assert!(said.contains(&format!("did you mean `{meant}`?")), "{said}");
+    }
 }
 
 #[test]

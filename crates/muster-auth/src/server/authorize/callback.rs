@@ -10,7 +10,7 @@ use crate::{
     random,
     server::{
         Inner,
-        authenticate::NOT_ALLOWED,
+        authenticate::not_allowed,
         params::Params,
         provider::ProviderError,
         redirect_uri::RedirectUri,
@@ -92,8 +92,7 @@ impl Inner {
         let identity = identified.map_err(|err| client_error(&err))?;
         let principal = Principal::id_of(&self.provider.config.issuer, &identity.subject);
         if !self.config.allows(&principal, identity.email.as_deref(), &identity.groups) {
-            let code = "access_denied";
-            return Err(OAuthError { code, ..OAuthError::request(NOT_ALLOWED) });
+            return Err(not_allowed(&principal, identity.email.as_deref()));
         }
         self.remember_browser(flow, &principal).await?;
         if flow.is_browser_login() {

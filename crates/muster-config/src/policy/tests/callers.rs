@@ -77,6 +77,7 @@ fn user(email: &str, groups: &[&str]) -> Caller {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         login: "l".into(),
         identity: None,
+        client: None,
     }))
 }
 
@@ -193,6 +194,27 @@ callers:
         &["core", "gh", "other", "cli/git", "docs"],
     );
     sees_servers(file, &Caller::local(), &["core", "gh", "other", "cli/git"]);
+}
+
+#[test]
+fn an_entry_names_the_clients_of_logins() {
+    let file = "callers: [{clients: ['https://claude.ai/oauth/*', ci], tools: {gh/get_issue: {}}}]";
+    let with = |client: &str| {
+        let caller = user("ci", &["ci"]);
+        let mut principal = Principal::clone(caller.principal.as_ref().unwrap());
+        principal.client = Some(client.into());
+        Caller::authenticated(Arc::new(principal))
+    };
+    for client in ["https://claude.ai/oauth/client.json", "ci"] {
+        sees(file, &with(client), &["x_gh_get_issue"]);
+    }
+    for client in ["https://claude.ai.evil.example/x", "HTTPS://claude.ai/x", "CI", ""] {
+        sees(file, &with(client), &[]);
+    }
+    // Neither a user, nor a group, nor a token of that name is the client.
+    sees(file, &user("ci", &["ci"]), &[]);
+    sees(file, &token("ci"), &[]);
+    sees(file, &Caller::local(), &[]);
 }
 
 #[test]

@@ -53,8 +53,11 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
         mime_type: &'static str,
         text: &'a str,
     }
-    let view = handle.now();
-    let servers = view.servers.values().filter(|known| !known.status.condition.is_down());
+    let (view, visible) = (handle.now(), handle.visible_servers(caller));
+    let servers = view
+        .servers
+        .values()
+        .filter(|known| !known.status.condition.is_down() && visible.has(&known.server.name));
     let user = caller.principal.as_ref();
     let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
     let servers = servers.map(|known| server(handle, caller, known)).collect();

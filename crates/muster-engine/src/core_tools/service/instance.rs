@@ -40,7 +40,7 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
         audience: ToolAudience::Everyone,
         summary: "Show one service in full.",
         schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
     CoreTool {
         name: "core_service_validate",
@@ -160,12 +160,12 @@ async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-fn get(handle: &Handle, args: &Args) -> ToolReply {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = name(args)?;
     if let Some(instance) = handle.services.get(name) {
         return Ok(info(&instance, class_type(handle, &instance)));
     }
-    let found = find(handle, name);
+    let found = find(handle, cx.caller, name);
     let Some(ServiceStatus { state, health, service_type, mut metadata, error, .. }) = found else {
         return Err(Failure::not_found(format!(
             "Failed to get service: service '{name}' not found"

@@ -12,8 +12,11 @@ use muster_core::{
 use muster_workflow::TOOL_PREFIX;
 use serde_json::value::RawValue;
 
-use super::{budget::Budget, is_meta, unavailable::Unavailable};
-use crate::{absent::Absent, dispatch::GatewaySnapshot};
+use super::is_meta;
+use crate::{
+    condition::ServerCondition,
+    dispatch::{Absent, GatewaySnapshot},
+};
 
 /// The longest description of a problem, in characters: it may quote the caller.
 const MAX_PROBLEM: usize = 300;
@@ -61,21 +64,13 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
     lines(&[said, format!("hint: {fix}"), schema.unwrap_or_default()])
 }
 
-/// The error for a tool that is in no list: its server may be absent.
-pub(super) fn not_found(state: &GatewaySnapshot, said: String, name: &str) -> String {
-    let unavailable = Unavailable::of(state, Budget(usize::MAX));
-    match absent(state, name) {
-        Some(absent) => lines(&[said, not_connected(state, absent)]),
-        None => lines(&[said, nearest(state, name), unavailable.sentence()]),
-    }
-}
-
 /// A hint with similar names of tools.
-fn nearest(state: &GatewaySnapshot, name: &str) -> String {
+pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     if is_meta(name) {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
     }
-    if let Some(hint) = operators_only(state, name).or_else(|| no_toolset(state)) {
+    let hint = operators_only(state, name).or_else(|| switched_off(state, name));
+    if let Some(hint) = hint.or_else(|| no_toolset(state)) {
         return hint;
     }
     let near = state.catalog.similar(name, |entry| state.policy.shows(entry));
@@ -91,6 +86,14 @@ fn operators_only(state: &GatewaySnapshot, name: &str) -> Option<String> {
             "hint: `{name}` is for operators of this gateway; a policy can give it to a caller by its name"
         )
     })
+}
+
+/// A hint for a bundled tool that is not offered. Which tools are bundled is no secret.
+fn switched_off(state: &GatewaySnapshot, name: &str) -> Option<String> {
+    let cli = state.switched_off.get(name)?;
+    Some(format!(
+        "hint: `{name}` is switched off; an operator can enable it with `muster enable cli {cli}`"
+    ))
 }
 
 /// A hint for a caller that is bound to a toolset without a file.
@@ -116,7 +119,7 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 
 fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
-        return not_connected(state, absent);
+        return not_connected(absent);
     }
     if let Some(workflow) = name.strip_prefix(TOOL_PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
@@ -130,25 +133,36 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is not a server.
-        Some(_) | None => not_found(state, format!("tool not found: {name}"), name),
+        Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
     }
 }
 
-/// The server that a tool's name belongs to, if it is lost or not connected yet. Whether it has such a tool
-/// is known only if it was connected before.
+/// The server that a tool's name belongs to, if it is not connected. Whether it has such a tool is
+/// unknown.
 fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
-    let mut absent = state.absent.iter().filter(|(_, absent)| !absent.condition.is_down());
-    absent.find(|(start, _)| name.starts_with(start.as_str())).map(|(_, absent)| absent)
+    state
+        .absent
+        .iter()
+        .find(|(start, _)| name.starts_with(start.as_str()))
+        .map(|(_, absent)| absent)
 }
 
-fn not_connected(state: &GatewaySnapshot, absent: &Absent) -> String {
-    let (server, status) = (&absent.server, absent.condition.as_str());
-    let reason = absent.reason().map(|reason| format!("reason: {reason}"));
-    lines(&[
-        format!("server not connected: {server} (status: {status})"),
-        reason.unwrap_or_default(),
-        format!("hint: {}", absent.hint(state)),
-    ])
+fn not_connected(Absent { server, condition, error }: &Absent) -> String {
+    let hint = match (condition, error) {
+        (ServerCondition::AuthRequired, _) => {
+            format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+        }
+        (ServerCondition::AwaitingApproval, _) => {
+            format!("an operator must approve it first: muster approve mcpserver {server}")
+        }
+        (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
+        (_, error) => {
+            let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+            format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
+        }
+    };
+    let status = condition.as_str();
+    lines(&[format!("server not connected: {server} (status: {status})"), format!("hint: {hint}")])
 }
 
 fn near_names(near: &[&str]) -> Option<String> {
@@ -177,32 +191,27 @@ mod tests {
     use muster_core::name::BackendName;
 
     use super::unknown;
-    use crate::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
+    use crate::{
+        condition::ServerCondition,
+        dispatch::{Absent, GatewaySnapshot},
+    };
 
     #[test]
     fn why_a_server_has_no_tools() {
-        let said = |condition, error: Option<&str>, next_retry: Option<&str>| {
-            let absent = Absent {
-                error: error.map(str::to_owned),
-                next_retry: next_retry.map(str::to_owned),
-                ..Absent::new(BackendName::new("slow"), condition)
-            };
+        let said = |condition, error: Option<&str>| {
+            let server = BackendName::new("slow");
+            let absent = Absent { server, condition, error: error.map(str::to_owned) };
             let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
             unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
         };
         assert_eq!(
-            said(ServerCondition::Starting, None, None),
+            said(ServerCondition::Starting, None),
             "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
         );
         assert_eq!(
-            said(ServerCondition::Failed, Some("no such program"), Some("2026-01-01T00:00:09Z")),
-            "server not connected: slow (status: failed)\nreason: no such program\nhint: it is tried again at \
-             2026-01-01T00:00:09Z"
-        );
-        assert_eq!(
-            said(ServerCondition::Stopped, None, None),
-            "tool not found: x_slow_ok\nhint: find its name with filter_tools\nhint: these servers are \
-             unavailable: slow"
+            said(ServerCondition::Failed, Some("no such program")),
+            "server not connected: slow (status: failed)\nhint: no such program; start it again with \
+             core_service_start {\"name\": \"slow\"}"
         );
         assert!(
             unknown(&GatewaySnapshot::default(), "x_slow_ok")

@@ -4,20 +4,24 @@ use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
     client::OAuthClient,
-    principal_list::PrincipalList,
-    server::{self, AuthServer},
+    server::{self, AuthServer, OwnCallback},
 };
-use muster_config::settings::OAuthServer;
-use muster_engine::store::Files;
+use muster_config::settings::{AccessMode, OAuthServer};
+use muster_engine::{store::Files, view::View};
 use muster_mcp::http::HttpOptions;
 use muster_net::TrustStore;
+use tokio::sync::watch;
 
-use crate::error::CommandError;
+use crate::{
+    access_rules::{self, UserLists},
+    error::CommandError,
+};
 
 /// The authorization server, if the endpoint is protected.
 pub(super) fn of(
     config: &OAuthServer,
     files: &Files,
+    mode: AccessMode,
     trust: TrustStore,
 ) -> Result<Option<AuthServer>, CommandError> {
     if !config.enabled {
@@ -25,7 +29,12 @@ pub(super) fn of(
     }
     let loaded = server::load(config, trust).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
-        loaded.server.allowed = allowed(files);
+        loaded.server.allowed = access_rules::allowed(&files.settings.access).into();
+        // The acceptance tests log in with it.
+        loaded.server.own_callback = match mode {
+            AccessMode::Open => OwnCallback::Allowed,
+            AccessMode::Private => OwnCallback::Refused,
+        };
         loaded
     });
     let started = loaded.and_then(AuthServer::start).map_err(|err| {
@@ -35,16 +44,6 @@ pub(super) fn of(
         if hint.is_empty() { error } else { error.hint(hint) }
     })?;
     Ok(Some(started))
-}
-
-/// The users who may log in.
-fn allowed(files: &Files) -> PrincipalList {
-    let access = &files.settings.access;
-    PrincipalList {
-        users: access.allowed_users.clone(),
-        groups: access.allowed_groups.clone(),
-        domains: access.allowed_domains.clone(),
-    }
 }
 
 /// The audiences that ID tokens need, so that the servers they are forwarded to accept them.
@@ -80,10 +79,16 @@ pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthCli
     }
 }
 
-/// Discovers the identity provider in the background.
-pub(super) async fn keep_up(logins: Option<&AuthServer>) -> Infallible {
-    if let Some(logins) = logins {
-        logins.discover_provider().await;
-    }
-    std::future::pending().await
+/// Discovers the identity provider, and follows changes of the lists of users.
+pub(super) async fn keep_up(
+    logins: Option<&AuthServer>,
+    lists: UserLists,
+    view: watch::Receiver<Arc<View>>,
+) -> Infallible {
+    let discovery = async {
+        if let Some(logins) = logins {
+            logins.discover_provider().await;
+        }
+    };
+    tokio::join!(discovery, lists.follow(view)).1
 }

@@ -56,7 +56,9 @@ impl ReplyView for McpServerList {
             servers => table::list(COLUMNS, servers, style),
         }];
         page.extend(self.hint.clone());
-        let failed = self.mcp_servers.iter().filter(|server| server.consecutive_failures > 0);
+        let has_failed =
+            |server: &&McpServerInfo| server.consecutive_failures > 0 || server.call_failures > 0;
+        let failed = self.mcp_servers.iter().filter(has_failed);
         let failed: Vec<String> = failed.map(attention).collect();
         if !failed.is_empty() {
             page.push(format!("Servers requiring attention:\n{}", failed.join("\n")));

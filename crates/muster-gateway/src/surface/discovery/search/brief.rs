@@ -9,7 +9,6 @@ use crate::{
     surface::meta::{
         budget::Budget,
         tool_index::{MAX_SIGNATURE, summary},
-        unavailable::Unavailable,
     },
 };
 
@@ -20,15 +19,11 @@ enum Brief<'a> {
         summary: &'a [BriefCli<'a>],
         #[serde(skip_serializing_if = "Option::is_none")]
         more: Option<usize>,
-        #[serde(flatten)]
-        unavailable: &'a Unavailable,
     },
     Search {
         results: &'a [BriefTool<'a>],
         #[serde(skip_serializing_if = "Option::is_none")]
         more: Option<usize>,
-        #[serde(flatten)]
-        unavailable: &'a Unavailable,
     },
 }
 
@@ -53,22 +48,18 @@ struct BriefTool<'a> {
 /// As many results as `budget` holds, in order.
 pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budget) -> String {
     match answer {
-        Answer::Summary { summary, unavailable } => {
+        Answer::Summary { summary } => {
             let items: Vec<BriefCli<'_>> = summary.iter().map(of_cli).collect();
-            let written = |summary: &[BriefCli<'_>], more| {
-                raw(&Brief::Summary { summary, more, unavailable })
-            };
+            let written = |summary: &[BriefCli<'_>], more| raw(&Brief::Summary { summary, more });
             fitting(budget, items.len(), |count| {
                 let (head, more) = split(&items, count);
                 written(head, more).get().to_owned()
             })
         }
-        Answer::Search { results, unavailable } => {
+        Answer::Search { results } => {
             let items: Vec<BriefTool<'_>> =
                 results.iter().map(|found| of_tool(state, found)).collect();
-            let written = |results: &[BriefTool<'_>], more| {
-                raw(&Brief::Search { results, more, unavailable })
-            };
+            let written = |results: &[BriefTool<'_>], more| raw(&Brief::Search { results, more });
             fitting(budget, items.len(), |count| {
                 let (head, more) = split(&items, count);
                 written(head, more).get().to_owned()

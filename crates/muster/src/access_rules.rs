@@ -1,6 +1,6 @@
-//! Who is admitted to the gateway: the settings, and what flags and the environment say over them.
+//! Who is admitted to a server over HTTP: the settings, and what flags and the environment say over them.
 
-use std::{path::Path, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, path::Path, sync::Arc};
 
 use muster_auth::{
     access::{
@@ -9,29 +9,30 @@ use muster_auth::{
         tokens::{StaticTokens, TokenFile},
     },
     clock::Clock,
-    principal_list::PrincipalList,
+    principal_list::{PrincipalList, SharedPrincipalList},
     server::AuthServer,
 };
 use muster_client::{env_vars, user_dirs};
-use muster_config::settings::{Access, AccessMode};
+use muster_config::settings::{Access, AccessMode, Operators, Settings};
 use muster_core::call::Caller;
-use tokio::net::TcpListener;
+use muster_engine::view::View;
+use tokio::{net::TcpListener, sync::watch};
 
 use crate::error::CommandError;
 
 const VARIABLE: &str = "MUSTER_ACCESS";
 
 /// The rules of admission of one gateway.
-pub(super) struct AccessRules {
-    pub(super) mode: AccessMode,
+pub(crate) struct AccessRules {
+    pub(crate) mode: AccessMode,
     remote: RemoteCallers,
     tokens: StaticTokens,
-    operators: PrincipalList,
+    operators: SharedPrincipalList,
 }
 
 impl AccessRules {
     /// The rules of a configuration directory. The environment and flags override its settings.
-    pub(super) fn load(
+    pub(crate) fn load(
         said: &Access,
         insecure_bind: bool,
         config: &Path,
@@ -48,16 +49,12 @@ impl AccessRules {
             mode,
             remote: if insists { RemoteCallers::Anonymous } else { RemoteCallers::NeedToken },
             tokens: StaticTokens::new(TokenFile::of(config, Clock::system())),
-            operators: PrincipalList {
-                users: said.operators.users.clone(),
-                groups: said.operators.groups.clone(),
-                domains: Vec::new(),
-            },
+            operators: operators(said).into(),
         })
     }
 
     /// Refuses addresses that other machines reach, unless callers have to prove who they are.
-    pub(super) fn check_bind(
+    pub(crate) fn check_bind(
         &self,
         listeners: &[TcpListener],
         logins: Option<&AuthServer>,
@@ -67,10 +64,7 @@ impl AccessRules {
         if is_protected {
             return Ok(());
         }
-        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
-        let exposed =
-            addresses.into_iter().find(|address| !address.ip().to_canonical().is_loopback());
-        let Some(address) = exposed else { return Ok(()) };
+        let Some(address) = exposed(listeners) else { return Ok(()) };
         Err(CommandError::new(format!(
             "refusing to listen on {address}: other machines could reach this gateway, and it requires neither logins \
              nor tokens"
@@ -82,7 +76,7 @@ impl AccessRules {
 
     /// The operator file, unless everybody is an operator. Without one, only the configuration directory changes the
     /// gateway.
-    pub(super) fn operator_file(&self, listeners: &[TcpListener]) -> Option<OperatorFile> {
+    pub(crate) fn operator_file(&self, listeners: &[TcpListener]) -> Option<OperatorFile> {
         if self.mode == AccessMode::Open {
             return None;
         }
@@ -105,24 +99,25 @@ impl AccessRules {
             .ok()
     }
 
-    /// What admits requests over HTTP.
-    pub(super) fn guard(
+    /// What admits requests over HTTP, and the lists of users that it reads.
+    pub(crate) fn guard(
         self,
         logins: Option<&AuthServer>,
         operator: Option<&OperatorFile>,
-    ) -> Arc<AccessControl> {
+    ) -> (Arc<AccessControl>, UserLists) {
         let Self { mode, remote, tokens, operators } = self;
+        let lists = UserLists {
+            operators: operators.clone(),
+            allowed: logins.map(AuthServer::allowed_users),
+        };
         let options = AccessOptions { mode, logins: logins.cloned(), operators, remote, tokens };
-        Arc::new(AccessControl::new(options, operator))
+        (Arc::new(AccessControl::new(options, operator)), lists)
     }
 
     /// One line about who is admitted, for the operator.
-    pub(super) fn summary(&self, listeners: &[TcpListener], logins: Option<&AuthServer>) -> String {
-        let is_local = |listener: &TcpListener| {
-            listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
-        };
+    pub(crate) fn summary(&self, listeners: &[TcpListener], logins: Option<&AuthServer>) -> String {
         let tokens = if self.tokens.is_empty() { "" } else { ", or a token" };
-        let callers = match (logins, listeners.iter().all(is_local), self.remote) {
+        let callers = match (logins, exposed(listeners).is_none(), self.remote) {
             (Some(_), _, _) => format!("users who log in{tokens}"),
             (None, true, _) if self.mode == AccessMode::Open => {
                 "every process on this machine, also to change the gateway (open)".to_owned()
@@ -143,7 +138,57 @@ impl AccessRules {
     }
 }
 
+/// The users who may change the gateway after a login.
+fn operators(access: &Access) -> PrincipalList {
+    let Operators { users, groups } = access.operators.clone();
+    PrincipalList { users, groups, domains: Vec::new() }
+}
+
+/// The users who may log in.
+pub(crate) fn allowed(access: &Access) -> PrincipalList {
+    PrincipalList {
+        users: access.allowed_users.clone(),
+        groups: access.allowed_groups.clone(),
+        domains: access.allowed_domains.clone(),
+    }
+}
+
+/// The lists of users in `config.yaml`, which change with the file.
+pub(crate) struct UserLists {
+    operators: SharedPrincipalList,
+    /// None if there are no logins.
+    allowed: Option<SharedPrincipalList>,
+}
+
+impl UserLists {
+    /// Replaces the lists whenever the settings change.
+    pub(crate) async fn follow(self, mut view: watch::Receiver<Arc<View>>) -> Infallible {
+        // The sender is gone during the shutdown.
+        while view.changed().await.is_ok() {
+            let settings = Arc::clone(&view.borrow_and_update().settings);
+            // An editor may remove or empty the file for a moment, and that must let nobody in.
+            if *settings == Settings::default() {
+                continue;
+            }
+            let mut has_changed = self.operators.replace(operators(&settings.access));
+            if let Some(list) = &self.allowed {
+                has_changed |= list.replace(allowed(&settings.access));
+            }
+            if has_changed {
+                tracing::info!("the lists of users and operators in config.yaml have changed");
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// An address that other machines reach, if there is one.
+pub(crate) fn exposed(listeners: &[TcpListener]) -> Option<SocketAddr> {
+    let mut addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    addresses.find(|address| !address.ip().to_canonical().is_loopback())
+}
+
 /// The caller on standard input: an agent that the user started.
-pub(super) fn pipe(mode: AccessMode) -> Caller {
+pub(crate) fn pipe(mode: AccessMode) -> Caller {
     Caller { role: AccessControl::default_role(mode), ..Caller::local() }
 }

@@ -1,0 +1,142 @@
+//! When static tokens were last used: a file beside that of the tokens, written at most once a minute.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    lock::Lock,
+    private_file::{self, FilePrivacy},
+};
+
+/// The pause between two writes.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The number of tokens that are remembered.
+const MAX_TOKENS: usize = 10_000;
+
+/// Times in seconds since 1970, by the digests of tokens.
+type Times = BTreeMap<String, u64>;
+
+/// The uses of tokens, with those of other gateways in the same file.
+#[derive(Debug)]
+pub(super) struct UsageLog {
+    path: PathBuf,
+    state: Lock<State>,
+    /// The next write.
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Uses that are not in the file.
+    unwritten: Times,
+    is_scheduled: bool,
+    written: Option<Instant>,
+}
+
+impl UsageLog {
+    /// The log beside a file of tokens.
+    pub(super) fn of(tokens: &Path) -> Self {
+        Self { path: path(tokens), state: Lock::default(), tasks: TaskTracker::new() }
+    }
+
+    /// Records a use. The file is written in the background.
+    pub(super) fn record(self: &Arc<Self>, digest: &str, now: u64) {
+        let due = {
+            let mut state = self.state.lock();
+            match state.unwritten.get_mut(digest) {
+                Some(time) => *time = now,
+                None => drop(state.unwritten.insert(digest.to_owned(), now)),
+            }
+            if state.is_scheduled {
+                return;
+            }
+            state.is_scheduled = true;
+            state.written.map_or_else(Instant::now, |written| written + INTERVAL)
+        };
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            sleep_until(due).await;
+            let unwritten = {
+                let mut state = this.state.lock();
+                state.is_scheduled = false;
+                state.written = Some(Instant::now());
+                std::mem::take(&mut state.unwritten)
+            };
+            let path = this.path.clone();
+            let writing = tokio::task::spawn_blocking(move || write(&path, unwritten)).await;
+            if let Ok(Err(err)) = writing {
+                tracing::warn!("cannot write {}: {err}", this.path.display());
+            }
+        });
+    }
+}
+
+fn path(tokens: &Path) -> PathBuf {
+    tokens.with_file_name("token-usage.json")
+}
+
+/// The times in the log beside a file of tokens. A log that cannot be read is empty: it is information only.
+pub(super) fn read(tokens: &Path) -> Times {
+    load(&path(tokens))
+}
+
+fn load(path: &Path) -> Times {
+    let text = private_file::read(path, FilePrivacy::OwnerWrites).ok().flatten();
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+fn write(path: &Path, unwritten: Times) -> std::io::Result<()> {
+    let mut times = load(path);
+    for (digest, time) in unwritten {
+        let known = times.entry(digest).or_default();
+        *known = time.max(*known);
+    }
+    // Revoked tokens stay until there are many.
+    while times.len() > MAX_TOKENS {
+        let oldest = times.iter().min_by_key(|(_, time)| **time).map(|(digest, _)| digest.clone());
+        let Some(oldest) = oldest else { break };
+        times.remove(&oldest);
+    }
+    private_file::write(path, &serde_json::to_string(&times)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+
+    use tokio::time::{Instant, sleep};
+
+    use super::{UsageLog, path, read};
+
+    #[tokio::test(start_paused = true)]
+    async fn uses_are_written_once_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = folder.path().join("tokens.json");
+        let log = Arc::new(UsageLog::of(&tokens));
+        let written = async |digest: &str, time: u64| {
+            let began = Instant::now();
+            while read(&tokens).get(digest) != Some(&time) {
+                sleep(Duration::from_secs(1)).await;
+            }
+            began.elapsed()
+        };
+        log.record("a", 100);
+        assert!(written("a", 100).await < Duration::from_secs(10));
+        log.record("a", 101);
+        log.record("b", 102);
+        log.record("a", 103);
+        let waited = written("a", 103).await;
+        assert!(waited > Duration::from_secs(40), "{waited:?}");
+        assert_eq!(read(&tokens).get("b"), Some(&102));
+        let mode = std::fs::metadata(path(&tokens)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+    }
+}

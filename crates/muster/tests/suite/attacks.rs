@@ -1,0 +1,356 @@
+//! Attacks on a protected gateway, by callers that it admits: users who log in, static tokens, and a token that is bound to
+//! a toolset. Through the real binary, with a provider that knows the users.
+
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use muster_scenario::oauth::{
+    config::{Feature, MockProviderConfig},
+    provider::Provider,
+    records::UserIdentity,
+};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::serve::{Gateway, MUSTER};
+
+const CLI: &str = "\
+name: demo
+command: printf
+tools:
+  - {name: demo_show, description: Shows, command: shown, effect: read}
+  - {name: demo_write, description: Writes, command: written, effect: write}
+";
+
+/// A gateway with logins, whose provider knows everybody.
+struct Site {
+    gateway: Gateway,
+    provider: Provider,
+    config: Value,
+    _runtime: Runtime,
+}
+
+impl Site {
+    fn new(access: &Value, files: &[(&str, &str)]) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let config = MockProviderConfig {
+            client_id: "muster".to_owned(),
+            client_secret: Some("secret".to_owned()),
+            scopes: ["openid", "email", "groups"].map(str::to_owned).to_vec(),
+            features: vec![Feature::SignTokens],
+            ..MockProviderConfig::new("idp")
+        };
+        let provider = runtime.block_on(Provider::start(&config, None)).unwrap();
+        let server = json!({"enabled": true, "baseUrl": "http://localhost:1", "provider": "dex",
+            "dex": {"issuerUrl": provider.state().issuer(), "clientId": "muster", "clientSecret": "secret"}});
+        let config = json!({"aggregator": {"port": 0, "oauth": {"server": server}},
+            "access": access, "clis": {"bundled": "none"}});
+        let text = config.to_string();
+        let mut all = vec![("config.yaml", text.as_str()), ("clis/demo.yaml", CLI)];
+        all.extend_from_slice(files);
+        let gateway = Gateway::start_private(&all, &[]);
+        let health = format!("GET /health HTTP/1.1\r\nhost: localhost:{}", gateway.port);
+        while gateway.request(&health, "").2.contains("degraded") {}
+        Self { gateway, provider, config, _runtime: runtime }
+    }
+
+    /// Somebody who has logged in at the provider.
+    fn user(&self, name: &str) -> Caller<'_> {
+        let tokens = self.provider.state().mint(&UserIdentity::named(name), "openid email groups");
+        Caller::new(self, tokens.access)
+    }
+
+    /// Somebody with a static token.
+    fn token(&self, words: &[&str]) -> Caller<'_> {
+        let output = Command::new(MUSTER)
+            .args(["token", "create"])
+            .args(words)
+            .arg("--config-path")
+            .arg(self.gateway.folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Caller::new(self, String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+
+    fn set_access(&self, access: &Value) {
+        let mut config = self.config.clone();
+        config["access"] = access.clone();
+        fs::write(self.gateway.folder.file("config.yaml"), config.to_string()).unwrap();
+    }
+}
+
+/// One caller, with a session if it is admitted.
+struct Caller<'a> {
+    gateway: &'a Gateway,
+    bearer: String,
+    session: String,
+}
+
+impl<'a> Caller<'a> {
+    fn new(site: &'a Site, bearer: String) -> Self {
+        let mut caller = Self { gateway: &site.gateway, bearer, session: String::new() };
+        let (status, head, body) = caller.begin();
+        assert_eq!(status, 200, "{body}");
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let session = lines.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+        session.unwrap().1.clone_into(&mut caller.session);
+        caller
+    }
+
+    fn post(&self, message: &Value) -> (u16, String, String) {
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            session => format!("\r\nmcp-session-id: {session}"),
+        };
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost:{}\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\naccept: application/json, text/event-stream{session}",
+            self.gateway.port, self.bearer
+        );
+        self.gateway.request(&head, &message.to_string())
+    }
+
+    fn begin(&self) -> (u16, String, String) {
+        self.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}}))
+    }
+
+    /// Calls a tool of the protocol.
+    fn direct(&self, tool: &str, arguments: &Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        let (status, _, body) = self.post(&message);
+        assert_eq!(status, 200, "{body}");
+        let event = body.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+        serde_json::from_str(event.unwrap_or(&body)).unwrap()
+    }
+
+    /// Calls a tool behind `call_tool`: whether it failed, and what it said.
+    fn call(&self, tool: &str, arguments: &Value) -> (bool, String) {
+        let answer = self.direct("call_tool", &json!({"name": tool, "arguments": arguments}));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let inner: Value = serde_json::from_str(text).unwrap();
+        let said = inner["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+        (inner["isError"] == true, said)
+    }
+
+    /// The core tools that the caller is shown.
+    fn core_tools(&self) -> Vec<String> {
+        let answer = self.direct("list_core_tools", &json!({"include_schema": false}));
+        let listed = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let listed: Value = serde_json::from_str(listed).unwrap();
+        let tools = listed["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Whether the caller is shown a tool.
+    fn sees(&self, tool: &str) -> bool {
+        self.direct("describe_tool", &json!({"name": tool}))["result"]["isError"] != true
+    }
+}
+
+fn changes(tool: &str) -> bool {
+    let ends =
+        ["create", "update", "delete", "approve", "start", "stop", "restart", "save", "reload"];
+    tool == "core_config_update_aggregator" || ends.iter().any(|end| tool.ends_with(end))
+}
+
+#[test]
+fn only_admins_change_a_protected_gateway() {
+    let policy = "default: enabled\ncallers: [{users: [root@example.com], operator: true}]\n";
+    let toolset = "tools: ['core_*', 'workflow_*', 'cli_*']\n";
+    let steps: Vec<(String, String)> = ["core_mcpserver_create", "core_config_update_aggregator"]
+        .iter()
+        .map(|tool| {
+            let args = "args: {name: evil, type: stdio, command: 'true', autoStart: true}";
+            let text = format!("steps: [{{id: a, tool: {tool}, {args}}}]\n");
+            (format!("workflows/by-{tool}.yaml"), text)
+        })
+        .collect();
+    let mut files = vec![("policies/p.yaml", policy), ("toolsets/all.yaml", toolset)];
+    files.extend(steps.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    let site = Site::new(&json!({"operators": {"users": ["ada@example.com"]}}), &files);
+    let before = fs::read_to_string(site.gateway.folder.file("config.yaml")).unwrap();
+
+    let admin = site.user("ada");
+    let changing: Vec<String> =
+        admin.core_tools().into_iter().filter(|tool| changes(tool)).collect();
+    assert!(changing.len() >= 18, "{changing:?}");
+    let others = [
+        ("a user", site.user("eve")),
+        ("a token", site.token(&["ci"])),
+        ("a token with a toolset", site.token(&["bound", "--toolset", "all"])),
+    ];
+    let attacks = [
+        json!({"name": "evil", "type": "stdio", "command": "sh", "args": ["-c", "id"], "autoStart": true}),
+        json!({"name": "evil", "type": "streamable-http", "url": "http://evil.example/mcp",
+            "auth": {"forwardToken": true}}),
+        json!({"aggregator": {"host": "0.0.0.0", "oauth": {"server": {"enabled": false}}}}),
+        json!({}),
+    ];
+    for (who, caller) in &others {
+        let shown = caller.core_tools();
+        let wrong: Vec<&String> = shown.iter().filter(|tool| changes(tool)).collect();
+        assert_eq!(wrong, [""; 0], "{who}");
+        assert!(shown.iter().any(|tool| tool == "core_mcpserver_list"), "{who}: {shown:?}");
+        for tool in &changing {
+            assert!(!caller.sees(tool), "{who} {tool}");
+            for arguments in &attacks {
+                let (failed, said) = caller.call(tool, arguments);
+                assert!(failed && said.contains("tool not found"), "{who} {tool}: {said}");
+            }
+            let direct = caller.direct(tool, &attacks[0]);
+            assert!(direct["error"]["message"].as_str().unwrap().contains("not found"), "{direct}");
+        }
+        for (name, _) in &steps {
+            let workflow = name.replace("workflows/", "workflow_").replace(".yaml", "");
+            assert!(caller.call(&workflow, &json!({})).0, "{who} {workflow}");
+        }
+    }
+    assert!(!site.gateway.folder.file("mcpservers/evil.yaml").exists());
+    assert_eq!(fs::read_to_string(site.gateway.folder.file("config.yaml")).unwrap(), before);
+
+    // Admins by the settings, by a policy and by a token can, all in the same way.
+    let operators =
+        [admin, site.user("root"), site.token(&["deploy", "--operator", "--expires", "1d"])];
+    for (number, operator) in operators.iter().enumerate() {
+        let server =
+            json!({"name": format!("s{number}"), "type": "sse", "url": "http://localhost:1/sse"});
+        let (failed, said) = operator.call("core_mcpserver_create", &server);
+        assert!(!failed, "{number}: {said}");
+    }
+}
+
+#[test]
+fn what_a_service_class_calls_is_called_as_its_caller() {
+    let class = "serviceConfig:\n  lifecycleTools:\n    start: {tool: core_mcpserver_create, args: {name: evil, \
+                 type: stdio, command: sh}}\n    stop: {tool: core_service_list}\n";
+    let policy = "default: enabled\ncallers: [{users: [eve@example.com], tools: {core_service_create: {}}}]\n";
+    let site =
+        Site::new(&json!({}), &[("serviceclasses/evil.yaml", class), ("policies/p.yaml", policy)]);
+    let service = json!({"serviceClassName": "evil", "name": "mine"});
+    let (failed, said) = site.user("eve").call("core_service_create", &service);
+    assert!(failed && said.contains("tool core_mcpserver_create is not available"), "{said}");
+    let (failed, said) = site.user("bob").call("core_service_create", &service);
+    assert!(failed && said.contains("tool not found"), "{said}");
+    assert!(!site.gateway.folder.file("mcpservers/evil.yaml").exists());
+}
+
+#[test]
+fn a_toolset_binds_a_token_on_every_path() {
+    let workflow = "steps: [{id: a, tool: cli_demo_write}]\n";
+    let site = Site::new(
+        &json!({}),
+        &[
+            ("toolsets/reading.yaml", "{servers: ['*'], tools: ['workflow_*'], effect: read}\n"),
+            ("toolsets/all.yaml", "tools: ['*']\n"),
+            ("workflows/writes.yaml", workflow),
+        ],
+    );
+    let (free, bound) = (site.token(&["free"]), site.token(&["bound", "--toolset", "reading"]));
+    for (caller, may_write) in [(&free, true), (&bound, false)] {
+        assert!(caller.sees("cli_demo_show"));
+        assert_eq!(caller.sees("cli_demo_write"), may_write);
+        assert!(!caller.call("cli_demo_show", &json!({})).0);
+        for tool in ["cli_demo_write", "workflow_writes"] {
+            let (failed, said) = caller.call(tool, &json!({}));
+            assert_eq!(!failed, may_write, "{tool}: {said}");
+        }
+    }
+    // Neither the path nor a header leads out of it.
+    for (path, header) in [("/mcp/all", ""), ("/mcp", "\r\nmuster-toolset: all")] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}{header}\r\n\
+             content-type: application/json\r\naccept: application/json, text/event-stream",
+            bound.bearer
+        );
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+        assert_eq!(site.gateway.request(&head, &ping).0, 403, "{path}{header}");
+    }
+}
+
+#[test]
+fn lists_of_users_change_while_the_gateway_runs() {
+    let site = Site::new(&json!({}), &[]);
+    let (eve, ada) = (site.user("eve"), site.user("ada"));
+    let create = json!({"name": "s", "type": "sse", "url": "http://localhost:1/sse"});
+    assert!(ada.call("core_mcpserver_create", &create).1.contains("tool not found"));
+
+    site.set_access(
+        &json!({"allowedUsers": ["ada@example.com"], "operators": {"users": ["ada@example.com"]}}),
+    );
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    // The session that she has is no longer of use, nor would be a new one.
+    let (status, _, said) = loop {
+        match eve.post(&ping) {
+            (200, _, _) => (),
+            refused => break refused,
+        }
+    };
+    assert_eq!(status, 403, "{said}");
+    assert!(said.contains("eve@example.com may not use this gateway. Ask its operator"), "{said}");
+    let (failed, said) = ada.call("core_mcpserver_create", &create);
+    assert!(!failed, "{said}");
+
+    // An editor that empties the file for a moment lets nobody in.
+    fs::write(site.gateway.folder.file("config.yaml"), "").unwrap();
+    assert!(!ada.call("core_config_reload", &json!({})).0);
+    assert_eq!(eve.post(&ping).0, 403);
+    site.set_access(&json!({}));
+    while eve.post(&ping).0 != 200 {}
+    let delete = json!({"name": "s"});
+    let (failed, said) = ada.call("core_mcpserver_delete", &delete);
+    assert!(failed && said.contains("tool not found"), "{said}");
+}
+
+#[test]
+fn no_single_request_of_a_user_delays_the_others() {
+    let site = Site::new(&json!({}), &[]);
+    let (eve, honest) = (site.user("eve"), site.user("ann"));
+    let long = "n".repeat(1_000_000);
+    let nested = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    let nested: Value = serde_json::from_str(&nested).unwrap();
+    let pattern = "*a".repeat(2_000);
+    let requests = [
+        ("call_tool", json!({"name": long, "arguments": {}})),
+        ("call_tool", json!({"name": "cli_demo_show", "arguments": {long.clone(): 1}})),
+        ("call_tool", json!({"name": "cli_demo_show", "arguments": {"a": nested}})),
+        ("describe_tool", json!({"name": long})),
+        ("describe_resource", json!({"uri": long})),
+        ("get_prompt", json!({"name": long})),
+        ("filter_tools", json!({"query": long})),
+        ("filter_tools", json!({"pattern": pattern})),
+        ("get_output", json!({"handle": long, "jsonpath": "$..[?@..[?@..a]]"})),
+        (
+            "call_tool",
+            json!({"name": "core_workflow_validate", "arguments": {"name": "w",
+                "steps": [{"id": "a", "tool": long}]}}),
+        ),
+        (
+            "call_tool",
+            json!({"name": "core_workflow_validate", "arguments": {"name": "w",
+                "steps": [{"id": "a", "tool": "cli_demo_show", "args": {"x": "{{ repeat 999999999 \"a\" }}"}}]}}),
+        ),
+    ];
+    let health = format!("GET /health HTTP/1.1\r\nhost: localhost:{}", site.gateway.port);
+    for (number, (tool, arguments)) in requests.iter().enumerate() {
+        std::thread::scope(|scope| {
+            let attack = scope.spawn(|| eve.direct(tool, arguments));
+            let began = Instant::now();
+            assert_eq!(site.gateway.request(&health, "").0, 200);
+            assert!(!honest.call("cli_demo_show", &json!({})).0);
+            let waited = began.elapsed();
+            assert!(waited < Duration::from_secs(2), "{number} {tool}: {waited:?}");
+            attack.join().unwrap();
+        });
+    }
+}
