@@ -149,13 +149,19 @@ fn json_without_empty_map(text: &str, key: &str) -> Option<Value> {
     Some(document)
 }
 
-fn delete(path: &Path) -> Result<(), FileError> {
+/// Reads a file that exists.
+pub(crate) fn read(path: &Path) -> Result<String, FileError> {
+    let failed = |source| FileError { action: "read", path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(failed)
+}
+
+pub(crate) fn delete(path: &Path) -> Result<(), FileError> {
     let failed = |source| FileError { action: "delete", path: path.to_owned(), source };
     fs::remove_file(path).map_err(failed)
 }
 
 /// Writes a file atomically, with the permissions of `like`. Symbolic links stay.
-fn write(path: &Path, text: &str, like: &Path) -> Result<(), FileError> {
+pub(crate) fn write(path: &Path, text: &str, like: &Path) -> Result<(), FileError> {
     let failed = |source| FileError { action: "write", path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;

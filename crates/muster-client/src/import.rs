@@ -10,4 +10,5 @@ mod copy;
 mod jsonc;
 pub mod plan;
 pub mod read;
+pub mod replace;
 mod secret_detection;

@@ -92,7 +92,7 @@ pub fn remove_entry(text: &str, format: ConfigFormat) -> Result<Option<String>, 
     }
 }
 
-fn json_document(text: &str) -> Result<Value, EditError> {
+pub(super) fn json_document(text: &str) -> Result<Value, EditError> {
     let document = jsonc::parse(text).map_err(|err| EditError::Format(err.to_string()))?;
     match document.dialect {
         JsonDialect::Json => Ok(document.value),
@@ -100,11 +100,11 @@ fn json_document(text: &str) -> Result<Value, EditError> {
     }
 }
 
-fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
+pub(super) fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|err: toml_edit::TomlError| EditError::Format(err.to_string()))
 }
 
-fn to_text(document: &Value) -> String {
+pub(super) fn to_text(document: &Value) -> String {
     let text = serde_json::to_string_pretty(document).unwrap_or_default();
     format!("{text}\n")
 }

@@ -209,6 +209,21 @@ impl ImportPlan {
     }
 }
 
+/// Replaces the secrets among the variables or headers of a server by references, and returns both.
+pub fn extract_secrets(
+    server: &str,
+    pairs: Vec<(String, String)>,
+) -> (Vec<(String, String)>, Vec<MovedSecret>) {
+    let mut extractor = SecretExtractor { server, moved: Vec::new(), notes: Vec::new() };
+    let pairs = pairs.into_iter().map(|pair| extractor.pair(pair)).collect();
+    (pairs, extractor.moved)
+}
+
+/// Stores secrets in the configuration in `root`.
+pub fn store_secrets(root: &Path, moved: &[MovedSecret]) -> Result<(), SecretError> {
+    store(&SecretStore::of(root), moved)
+}
+
 fn store(secrets: &SecretStore, moved: &[MovedSecret]) -> Result<(), SecretError> {
     moved.iter().try_for_each(|moved| secrets.put(&moved.name, &moved.value))
 }

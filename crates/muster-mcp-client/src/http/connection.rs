@@ -9,16 +9,18 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body_util::Full;
 use hyper::{
     body::Incoming,
     client::conn::{TrySendError, http1},
     rt::{Read, Write},
 };
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
@@ -28,6 +30,11 @@ use crate::{
     spool::{Payload, Spool},
 };
 
+/// How long a connection may be idle where the upstream does not say.
+pub(super) const MAX_KEEP_ALIVE: Duration = Duration::from_secs(60);
+const MARGIN: Duration = Duration::from_secs(1);
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
 /// The future that reads and writes a connection, until it is closed.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -36,6 +43,9 @@ pub(crate) struct HttpConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once a task drives the connection, or when it is closed.
     driver: Option<Driver>,
+    /// How long it may be idle.
+    keep_alive: Duration,
+    idle_since: Instant,
 }
 
 impl fmt::Debug for HttpConnection {
@@ -54,7 +64,30 @@ impl HttpConnection {
                 debug!("a connection ended: {err}");
             }
         });
-        Ok(Self { sender, driver: Some(driver) })
+        let (keep_alive, idle_since) = (MAX_KEEP_ALIVE, Instant::now());
+        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since })
+    }
+
+    /// Learns from a response how long the upstream keeps the connection. A request that is sent as the upstream closes it
+    /// would be lost, so it is not used in the last second.
+    pub(super) fn learn(&mut self, headers: &HeaderMap) {
+        if let Some(value) = headers.get(KEEP_ALIVE) {
+            let value = value.to_str().unwrap_or_default();
+            let timeout = value.split(',').find_map(|part| part.trim().strip_prefix("timeout="));
+            let seconds = timeout.and_then(|seconds| seconds.parse().ok());
+            let limit = seconds.map(|seconds| Duration::from_secs(seconds).saturating_sub(MARGIN));
+            self.keep_alive = limit.unwrap_or(MAX_KEEP_ALIVE).min(MAX_KEEP_ALIVE);
+        }
+    }
+
+    /// The connection becomes idle.
+    pub(super) fn rest(&mut self) {
+        self.idle_since = Instant::now();
+    }
+
+    /// Whether the connection has been idle for too long.
+    pub(super) fn is_expired(&self) -> bool {
+        self.idle_since.elapsed() >= self.keep_alive
     }
 
     /// Whether the connection is closed, as far as it has been read.
@@ -70,7 +103,7 @@ impl HttpConnection {
 
     /// Waits until the connection can take a request.
     pub(super) async fn ready(&mut self) -> Result<(), hyper::Error> {
-        let Self { sender, driver } = self;
+        let Self { sender, driver, .. } = self;
         driven(driver, sender.ready()).await
     }
 

@@ -1,6 +1,13 @@
 //! A connection pool for one upstream.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -12,9 +19,9 @@ use muster_core::{
     logins::{AccessTokenSource, LoginError},
 };
 use muster_net::{AddressPolicy, DialError, Dialer, Url};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::connection::{Exchange, HttpConnection};
+use super::connection::{Exchange, HttpConnection, MAX_KEEP_ALIVE};
 use crate::{
     bridge::{LocateError, LoginProvider, Need, UpstreamLocator},
     error::TransportError,
@@ -49,7 +56,15 @@ pub(crate) struct Pool {
     headers: HeaderMap,
     authorization: Authorization,
     /// A stack, so that surplus connections stay idle until the upstream closes them.
-    idle: Lock<Vec<HttpConnection>>,
+    idle: Arc<IdleConnections>,
+}
+
+/// The idle connections of a pool.
+#[derive(Debug, Default)]
+struct IdleConnections {
+    connections: Lock<Vec<HttpConnection>>,
+    /// Whether a task closes those that have been idle for too long.
+    is_swept: AtomicBool,
 }
 
 impl Pool {
@@ -60,7 +75,7 @@ impl Pool {
         authorization: Authorization,
     ) -> Self {
         let host = url.host_header().clone();
-        let (locator, idle) = (None, Lock::default());
+        let (locator, idle) = (None, Arc::default());
         Self { dialer, url, locator, host, headers, authorization, idle }
     }
 
@@ -148,7 +163,10 @@ impl Pool {
                 continue;
             }
             match connection.send(request).await {
-                Ok(response) => return Ok(Exchange { response, connection }),
+                Ok(response) => {
+                    connection.learn(response.headers());
+                    return Ok(Exchange { response, connection });
+                }
                 Err(mut err) => match err.take_message() {
                     // The upstream had closed the idle connection, and nothing was sent.
                     Some(unsent) if !is_new => request = unsent,
@@ -193,27 +211,47 @@ impl Pool {
     }
 
     /// Returns a connection to the pool.
-    pub(crate) fn release(&self, connection: HttpConnection) {
+    pub(crate) fn release(&self, mut connection: HttpConnection) {
         if connection.is_closed() {
             return;
         }
-        let mut idle = self.idle.lock();
+        connection.rest();
+        let mut idle = self.idle.connections.lock();
         if idle.len() >= MAX_IDLE {
             idle.retain_mut(HttpConnection::is_open);
         }
         if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
+        drop(idle);
+        if !self.idle.is_swept.swap(true, Ordering::Relaxed) {
+            tokio::spawn(sweep(Arc::downgrade(&self.idle)));
+        }
     }
 
     fn take_idle(&self) -> Option<HttpConnection> {
-        let mut idle = self.idle.lock();
+        let mut idle = self.idle.connections.lock();
         while let Some(mut connection) = idle.pop() {
-            if connection.is_open() {
+            if !connection.is_expired() && connection.is_open() {
                 return Some(connection);
             }
         }
         None
+    }
+}
+
+/// Closes connections that have been idle for too long, until there are none.
+async fn sweep(idle: Weak<IdleConnections>) {
+    loop {
+        sleep(MAX_KEEP_ALIVE / 2).await;
+        let Some(idle) = idle.upgrade() else { return };
+        let mut connections = idle.connections.lock();
+        connections.retain_mut(|connection| !connection.is_expired() && connection.is_open());
+        if connections.is_empty() {
+            // Under the lock: whoever adds one after this starts another sweep.
+            idle.is_swept.store(false, Ordering::Relaxed);
+            return;
+        }
     }
 }
 

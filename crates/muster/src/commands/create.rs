@@ -1,9 +1,13 @@
 //! `muster create`: creates servers and services.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use muster_api::service_class::ServiceClassInfo;
+use muster_api::{mcp_server::McpServerInfo, service_class::ServiceClassInfo};
+use muster_client::{
+    import::plan::{MovedSecret, extract_secrets, store_secrets},
+    local_gateway, secrets, user_dirs,
+};
 use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
@@ -13,7 +17,11 @@ use super::{
     resource_kinds,
     tool_args::ToolArgs,
 };
-use crate::{error::CommandError, process};
+use crate::{
+    error::CommandError,
+    output::{Printer, format::OutputFormat, shell_quoted},
+    process,
+};
 
 /// Create an MCP server, a service, a workflow or a service class
 #[derive(Debug, Args)]
@@ -76,7 +84,8 @@ struct Server {
     /// One line about it
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// An environment variable of the program (can be repeated)
+    /// An environment variable of the program (can be repeated); secrets are stored in files of their own if the gateway
+    /// is on this machine
     #[arg(long, value_name = "KEY=VALUE")]
     env: Vec<String>,
     /// An HTTP header of every request (can be repeated)
@@ -112,7 +121,7 @@ struct Named {
 
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
     let (tool, arguments) = match &args.resource {
-        NewResource::Mcpserver(server) => ("core_mcpserver_create", server.arguments()?),
+        NewResource::Mcpserver(server) => return server.create(&args.gateway),
         NewResource::Service(service) => return service.create(&args.gateway),
         NewResource::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
         NewResource::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
@@ -132,8 +141,57 @@ pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
     })
 }
 
+/// The arguments of a call, and the secrets that are stored before it.
+struct ServerDefinition {
+    arguments: Raw,
+    secrets: Vec<MovedSecret>,
+}
+
 impl Server {
-    fn arguments(&self) -> Result<Raw, CommandError> {
+    fn create(&self, gateway: &GatewayArgs) -> Result<ExitCode, CommandError> {
+        let config = local_config(gateway);
+        let ServerDefinition { arguments, secrets } = self.definition(config.is_some())?;
+        process::block_on(async {
+            let session = gateway.open().await?;
+            let known = one("name", &self.name);
+            let exists = || async { session.request("core_mcpserver_get", &known).await };
+            // The secrets of a server that exists are not touched; its creation fails.
+            if let Some(config) = config.filter(|_| !secrets.is_empty())
+                && exists().await?.failed
+            {
+                store_secrets(&config, &secrets)
+                    .map_err(|error| CommandError::new(error.to_string()))?;
+            }
+            session.show("core_mcpserver_create", &arguments).await?;
+            if matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) {
+                let printer = Printer::stdout();
+                for MovedSecret { origin, name, .. } in &secrets {
+                    printer.line(&format!("{origin} is stored as {}", secrets::reference(name)))?;
+                }
+                let server = session.remote.reply("core_mcpserver_get", &known).await?;
+                printer.line(&self.state(&server))?;
+            }
+            session.close().await;
+            Ok(())
+        })
+    }
+
+    /// Whether it was started, and how to do so.
+    fn state(&self, server: &McpServerInfo) -> String {
+        let McpServerInfo { state, error, .. } = server;
+        match state.as_str() {
+            "Stopped" | "Disconnected" if error.is_empty() => format!(
+                "It is not started. Start it with: muster start service {}",
+                shell_quoted(&self.name)
+            ),
+            state if error.is_empty() => format!("Its state: {state}"),
+            state => format!("Its state: {state}: {error}"),
+        }
+    }
+
+    /// With `stores_secrets`, secrets are replaced by references.
+    fn definition(&self, stores_secrets: bool) -> Result<ServerDefinition, CommandError> {
+        let mut secrets = Vec::new();
         let mut object = RawObject::new();
         object.set_value("name", &self.name);
         let texts = [
@@ -162,25 +220,43 @@ impl Server {
         for (key, flag, pairs) in
             [("env", "--env", &self.env), ("headers", "--header", &self.header)]
         {
-            if !pairs.is_empty() {
-                object.set_value(key, &map(flag, pairs)?);
+            if pairs.is_empty() {
+                continue;
             }
+            let mut pairs = split(flag, pairs)?;
+            if stores_secrets {
+                let (stored, moved) = extract_secrets(&self.name, pairs);
+                pairs = stored;
+                secrets.extend(moved);
+            }
+            let mut map = RawObject::new();
+            for (key, value) in pairs {
+                map.set_value(key, &value);
+            }
+            object.set_value(key, &map.to_raw());
         }
-        Ok(object.to_raw())
+        Ok(ServerDefinition { arguments: object.to_raw(), secrets })
     }
 }
 
-fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
-    let mut object = RawObject::new();
-    for pair in pairs {
+/// The configuration directory of the gateway, if it is one of this user's on this machine.
+fn local_config(gateway: &GatewayArgs) -> Option<PathBuf> {
+    let folder = user_dirs::state_folder(&gateway.config_directory().ok()?, None).ok()?;
+    let record = folder.owner()?.record?;
+    let url = local_gateway::local_url(record.endpoint.as_deref()?);
+    (gateway.target().ok()?.url == url).then_some(record.config)
+}
+
+fn split(flag: &str, pairs: &[String]) -> Result<Vec<(String, String)>, CommandError> {
+    let split = |pair: &String| {
         // The value may be a secret: only the flag is named.
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             CommandError::new(format!("a value of {flag} has no `=`"))
                 .hint(format!("write {flag} KEY=VALUE"))
         })?;
-        object.set_value(key.to_owned(), value);
-    }
-    Ok(object.to_raw())
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    pairs.iter().map(split).collect()
 }
 
 impl Service {

@@ -1,5 +1,7 @@
 //! `muster import`: imports the servers of other MCP clients.
 
+mod replace;
+
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
     path::{Path, PathBuf},
@@ -27,13 +29,16 @@ use crate::{
 /// Reads the configurations of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex and Gemini
 /// CLI, or the given files and directories: `mcp.json`, CLI configs, muster configurations. Shows the
 /// plan and asks before writing. Secrets are moved into private files in the `secrets` directory and
-/// referenced as `secret://NAME`. The files of the clients are not changed.
+/// referenced as `secret://NAME`. The files of the clients are not changed, unless --replace takes the imported
+/// servers out of them: then the clients do not start them beside muster. --undo puts them back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   muster import --dry-run
   muster import --yes
   muster import --from cursor --from codex
+  muster import --from cursor --replace
+  muster import --from cursor --undo
   muster import ./mcp.json ./clis/git.yaml")]
 pub(crate) struct Import {
     /// Files and directories to import instead of the clients' configurations
@@ -45,6 +50,12 @@ pub(crate) struct Import {
     /// The configuration directory to import into [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     config_path: Option<PathBuf>,
+    /// Take the imported servers out of the clients' configurations
+    #[arg(long, conflicts_with = "paths")]
+    replace: bool,
+    /// Put the servers that --replace took out back
+    #[arg(long, conflicts_with_all = ["paths", "replace", "dry_run"])]
+    undo: bool,
     /// Show the plan without writing anything
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -65,6 +76,7 @@ impl Import {
         words.extend(
             self.config_path.iter().flat_map(|own| ["--config-path".to_owned(), path(own)]),
         );
+        words.extend(self.replace.then(|| "--replace".to_owned()));
         words.push("--yes".to_owned());
         words.join(" ")
     }
@@ -75,9 +87,13 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
         CommandError::new("there is no home directory: HOME is not set")
             .hint("set HOME, or name the files to import")
     })?);
+    if args.undo {
+        return replace::undo(args, &home);
+    }
     let root = args.config_path.clone().unwrap_or_else(|| home.join(".config/muster"));
     let printer = Printer::stdout();
     let mut plan = ImportPlan::default();
+    let mut replacements = Vec::new();
     for (source, path) in sources(args, &home) {
         match read::read(&path) {
             Ok(found) => {
@@ -89,6 +105,10 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
                 let before = plan.steps.len();
                 plan.add(&root, &source, found);
                 show(&printer, &plan, before)?;
+                if args.replace {
+                    let steps = plan.steps.get(before..).unwrap_or_default();
+                    replacements.extend(replace::planned(&printer, &source, path, steps)?);
+                }
             }
             Err(err) if args.paths.is_empty() => {
                 printer.line(&format!("{} {err}", printer.paint(Tone::Warning, &source)))?;
@@ -103,7 +123,7 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
             false => "servers are expected under `mcpServers`, `servers` or `mcp_servers`",
         }));
     }
-    if plan.is_empty() {
+    if plan.is_empty() && replacements.is_empty() {
         printer.line("\nNothing to do.")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -114,6 +134,7 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
     }
     plan.apply(&root).map_err(|err| CommandError::new(err.to_string()))?;
     printer.line(&format!("\nImported into {}.", root.display()))?;
+    replace::apply(&printer, &replacements)?;
     printer.line("A running gateway uses the new servers at once; start one with: muster serve")?;
     Ok(ExitCode::SUCCESS)
 }

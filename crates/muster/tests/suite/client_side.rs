@@ -118,6 +118,34 @@ fn a_folder_of_muster_is_taken_over_with_its_secrets() {
 }
 
 #[test]
+fn imported_servers_are_taken_out_of_the_client_and_put_back() {
+    let folder = Folder::new(&[]);
+    let before =
+        "{\"theme\":   \"dark\", \"mcpServers\": {\"a\": {\"command\": \"x\"}, \"bad\": 1}}";
+    write(&folder, ".cursor/mcp.json", before);
+    let file = folder.file(".cursor/mcp.json");
+    let shown = said(&muster(&folder, &["import", "--from", "cursor", "--replace"]));
+    assert!(shown.contains("- removed from "), "{shown}");
+    assert!(shown.contains("run: muster import --from cursor --replace --yes"), "{shown}");
+    assert_eq!(read(&file), before, "nothing without a word");
+    let done = said(&muster(&folder, &["import", "--from", "cursor", "--replace", "--yes"]));
+    assert!(done.contains("the original is in "), "{done}");
+    assert!(done.contains("muster import --from cursor --undo"), "{done}");
+    let after: Value = serde_json::from_str(&read(&file)).unwrap();
+    assert_eq!(after, json!({"theme": "dark", "mcpServers": {"bad": 1}}));
+    assert!(folder.file(".config/muster/mcpservers/a.yaml").exists());
+    // Muster is added in between, and stays.
+    assert!(muster(&folder, &["connect", "cursor"]).status.success());
+    let undone = said(&muster(&folder, &["import", "--from", "cursor", "--undo"]));
+    assert!(undone.contains("Put the servers back into "), "{undone}");
+    let after: Value = serde_json::from_str(&read(&file)).unwrap();
+    assert_eq!(after["mcpServers"]["a"], json!({"command": "x"}));
+    assert!(after["mcpServers"]["muster"].is_object());
+    let again = said(&muster(&folder, &["import", "--from", "cursor", "--undo"]));
+    assert!(again.contains("No client has servers that were taken out."), "{again}");
+}
+
+#[test]
 fn what_to_do_next_is_what_was_typed() {
     let folder = Folder::new(&[("my servers.json", CURSOR), ("none.json", "{}")]);
     let words = ["import", "my servers.json", "--config-path", "other"];

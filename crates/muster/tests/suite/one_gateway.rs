@@ -324,6 +324,30 @@ fn a_gateway_in_the_background() {
     // Commands find it, although its port is not in config.yaml.
     let listed = user.run(&["list", "mcpservers"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("marks"), "{listed:?}");
+    // Secrets on the command line do not end up in the file of the server.
+    let created = user.run(&[
+        "create",
+        "mcpserver",
+        "extra",
+        "--type",
+        "stdio",
+        "--command",
+        "true",
+        "--env",
+        "API_TOKEN=canary",
+    ]);
+    let said = String::from_utf8_lossy(&created.stdout);
+    assert!(said.contains("API_TOKEN is stored as secret://extra.API_TOKEN"), "{created:?}");
+    assert!(
+        said.contains("It is not started. Start it with: muster start service extra"),
+        "{said}"
+    );
+    let config = user.home.file(".config/muster");
+    assert!(!fs::read_to_string(config.join("mcpservers/extra.yaml")).unwrap().contains("canary"));
+    assert_eq!(
+        fs::read_to_string(config.join("secrets/extra.API_TOKEN")).unwrap().trim(),
+        "canary"
+    );
     let stopped = user.run(&["stop"]);
     assert!(stopped.status.success(), "{stopped:?}");
     let nothing = user.run(&["stop"]);

@@ -112,6 +112,7 @@ fn new_servers() {
         expect![[r#"
             $ muster create mcpserver files --type stdio --command mcp-files --args /srv, -x --env TOKEN=canary --timeout 3 --description Files
             MCP server 'files' created successfully
+            It is not started. Start it with: muster start service files
             $ muster get mcpserver files -o yaml
             args:
                 - /srv
