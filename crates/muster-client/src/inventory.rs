@@ -43,6 +43,13 @@ pub struct ToolInfo {
     pub schema: Value,
     /// The backend that runs it; empty in replies without schemas.
     pub server: String,
+    /// Whether it comes with muster; false in replies without schemas.
+    pub bundled: bool,
+    /// Why it cannot be called now.
+    pub unavailable: Option<String>,
+    /// How well it matches a search.
+    #[serde(rename = "match")]
+    pub strength: String,
 }
 
 /// A resource that can be read.
@@ -108,13 +115,41 @@ pub struct ToolPage {
     pub total_tools: usize,
     /// The offset of the next page, if there is one.
     pub next_offset: Option<usize>,
-    /// `no_such_tool` or `unsure` if a search has no good match.
-    pub verdict: Option<String>,
-    /// The words of a search that match no tool.
-    pub unmatched_terms: Vec<String>,
+    /// The servers whose tools cannot be called now.
+    pub unavailable: Vec<UnavailableServer>,
+}
+
+/// A server whose tools cannot be called now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnavailableServer {
+    /// Its name.
+    pub server: String,
+    /// Its state.
+    pub state: String,
+    /// Its last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl UnavailableServer {
+    /// That it is unavailable and why, in one sentence.
+    pub fn sentence(&self) -> String {
+        let Self { server, state, reason, .. } = self;
+        let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("server {server} is unavailable ({state}{reason})")
+    }
 }
 
 impl ToolInfo {
+    /// Whether its user configured it: it is neither bundled nor the gateway's own.
+    pub fn is_users_own(&self) -> bool {
+        !self.bundled && self.server != "core"
+    }
+
     /// Its arguments, in the order of the schema.
     pub fn parameters(&self) -> Vec<ToolParameter<'_>> {
         let Some(properties) = self.schema.get("properties").and_then(Value::as_object) else {
@@ -183,7 +218,7 @@ pub async fn describe(remote: &Remote, name: &str) -> Result<ToolInfo, RemoteErr
 /// Lists every tool that can be called, with its schema: the meta-tools and the tools behind them.
 async fn tools(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
     let mut tools: Vec<ToolInfo> = list(remote, ListKind::Tools).await?;
-    for tool in tools_behind(remote).await? {
+    for tool in tools_behind(remote).await?.tools {
         if !tools.iter().any(|listed| listed.name == tool.name) {
             tools.push(tool);
         }
@@ -193,8 +228,8 @@ async fn tools(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
 }
 
 /// Lists every tool behind the meta-tools, with its schema.
-pub async fn tools_behind(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
-    let mut tools = Vec::new();
+pub async fn tools_behind(remote: &Remote) -> Result<ToolPage, RemoteError> {
+    let mut all = ToolPage::default();
     let mut offset = 0;
     for _ in 0..MAX_PAGES {
         let arguments = json!({
@@ -202,13 +237,16 @@ pub async fn tools_behind(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError>
         let response = remote.call("filter_tools", &raw(&arguments)).await?;
         // A gateway without tools replies with a sentence.
         let Ok(page) = response.reply::<ToolPage>("filter_tools") else { break };
+        let next = page.next_offset.filter(|next| *next > offset);
+        let mut tools = std::mem::take(&mut all.tools);
         tools.extend(page.tools);
-        match page.next_offset.filter(|next| *next > offset) {
+        all = ToolPage { tools, next_offset: None, unavailable: page.unavailable, ..all };
+        match next {
             Some(next) => offset = next,
             None => break,
         }
     }
-    Ok(tools)
+    Ok(all)
 }
 
 /// The servers that the user has to log in to: those without single sign-on.

@@ -20,7 +20,7 @@ use crate::{
     cli::Param,
     effect::Effect,
     json::{Raw, RawObject},
-    name::{BackendName, ToolName},
+    name::{self, BackendName, ToolName},
     schema::validator::Validator,
     suggest,
 };
@@ -140,6 +140,8 @@ pub struct CatalogSource {
     pub templates: Vec<CatalogItem>,
     /// Its prompts.
     pub prompts: Vec<CatalogItem>,
+    /// Whether it comes with the program.
+    pub is_bundled: bool,
     /// Its tools in its own order; names may repeat.
     entries: Vec<Arc<ToolEntry>>,
     /// For each tool the text that substring queries are matched against.
@@ -152,7 +154,26 @@ impl CatalogSource {
         let Offer { tools, resources, templates, prompts } = offer;
         let haystacks = tools.iter().map(|entry| search::haystack(&info, entry)).collect();
         let entries = tools.into_iter().map(Arc::new).collect();
-        Self { backend, info, resources, templates, prompts, entries, haystacks }
+        let is_bundled = false;
+        Self { backend, info, resources, templates, prompts, is_bundled, entries, haystacks }
+    }
+
+    /// Some of its tools, and nothing else that it offers.
+    #[must_use]
+    pub fn some_tools(&self, keep: impl Fn(&ToolEntry) -> bool) -> Self {
+        let kept = self.entries.iter().zip(&self.haystacks).filter(|(entry, _)| keep(entry));
+        let (entries, haystacks) =
+            kept.map(|(entry, haystack)| (Arc::clone(entry), haystack.clone())).unzip();
+        Self {
+            backend: self.backend.clone(),
+            info: self.info.clone(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
+            is_bundled: self.is_bundled,
+            entries,
+            haystacks,
+        }
     }
 
     /// Its tools in its own order; names may repeat.
@@ -275,9 +296,15 @@ impl CatalogSnapshot {
         self.sources.get(self.orders.get(backend)?).map(|source| &**source)
     }
 
-    /// The tool with this name.
+    /// The tool with this name, or with `prefix_server_tool` where the server's name is merged with the
+    /// beginning of the tool's.
     pub fn get(&self, name: &str) -> Option<&Arc<ToolEntry>> {
-        self.names.get(name)
+        self.names.get(name).or_else(|| {
+            name::merged(name).find_map(|(merged, local)| {
+                let is_local = |entry: &&Arc<ToolEntry>| *entry.local_name == *local;
+                self.names.get(&merged).filter(is_local)
+            })
+        })
     }
 
     /// The number of callable tools.
@@ -314,8 +341,17 @@ impl CatalogSnapshot {
 
     /// Tool names similar to `name` among those that `shown` accepts.
     pub fn similar(&self, name: &str, shown: impl Fn(&ToolEntry) -> bool) -> Vec<ToolName> {
-        let names = self.sorted().filter(|entry| shown(entry)).map(|entry| entry.name.as_str());
-        suggest::similar(name, names).into_iter().map(ToolName::new).collect()
+        let similar = |name: &str| {
+            let shown = self.sorted().filter(|entry| shown(entry));
+            suggest::similar(name, shown.map(|entry| entry.name.as_str()))
+        };
+        let mut found = similar(name);
+        if found.is_empty()
+            && let Some((merged, _)) = name::merged(name).next()
+        {
+            found = similar(&merged);
+        }
+        found.into_iter().map(ToolName::new).collect()
     }
 
     fn is_callable(&self, entry: &Arc<ToolEntry>) -> bool {

@@ -57,6 +57,25 @@ pub fn exposed_name(prefix: &str, server: &str, name: &str) -> String {
     if begins { format!("{prefix}_{name}") } else { format!("{prefix}_{server}_{name}") }
 }
 
+/// The names that `prefix_server_tool` may be merged to, each with the server's own name of the tool: in
+/// `x_git_git_log` the tool `git_log` of the server `git` is `x_git_log`.
+pub(crate) fn merged(name: &str) -> impl Iterator<Item = (String, &str)> {
+    /// The longest name that is looked at.
+    const MAX_LEN: usize = 256;
+    let seams = |text: &'_ str| text.match_indices('_').map(|(at, _)| at).collect::<Vec<_>>();
+    let seams = if name.len() <= MAX_LEN { seams(name) } else { Vec::new() };
+    let pairs = seams.clone().into_iter().flat_map(move |start| {
+        let ends = seams.clone().into_iter().filter(move |end| *end > start);
+        ends.map(move |end| (start, end))
+    });
+    pairs.filter_map(move |(start, end)| {
+        // The server with its underscore.
+        let server = name.get(start + 1..=end).filter(|server| server.len() > 1)?;
+        let local = name.get(end + 1..).filter(|local| local.starts_with(server))?;
+        Some((format!("{}_{local}", name.get(..start)?), local))
+    })
+}
+
 /// The name of a backend, unique among running backends.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -113,5 +132,24 @@ pub fn check_resource_name(name: &str) -> Result<(), InvalidName> {
         _ if name.len() > MAX_NAME_LEN => invalid("it is too long"),
         _ if RESERVED.contains(&name) => invalid("the gateway uses it itself"),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exposed_name, merged};
+
+    #[test]
+    fn a_merged_name_is_found_by_its_parts() {
+        let all = |name: &str| -> Vec<String> {
+            merged(name).map(|(merged, local)| format!("{merged} {local}")).collect()
+        };
+        assert_eq!(exposed_name("x", "git", "git_log"), "x_git_log");
+        assert_eq!(all("x_git_git_log"), ["x_git_log git_log"]);
+        assert_eq!(all("x_my_git_my_git_log"), ["x_my_git_log my_git_log"]);
+        assert_eq!(all("my_x_git_git_log"), ["my_x_git_log git_log"]);
+        assert_eq!(all("x_git_log"), [""; 0]);
+        assert_eq!(all("x__git__git"), [""; 0]);
+        assert_eq!(all(&"a_".repeat(200)), [""; 0]);
     }
 }

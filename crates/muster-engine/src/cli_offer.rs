@@ -45,6 +45,11 @@ pub(crate) fn offered(
     offered
 }
 
+/// Whether a CLI is defined by a file.
+pub(crate) fn is_own(files: &Files, name: &BackendName) -> bool {
+    files.clis.iter().flatten().any(|(path, _)| backend(stem(path)) == *name)
+}
+
 /// A name in the settings that no bundled CLI has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownCli<'a> {

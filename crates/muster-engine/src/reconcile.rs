@@ -15,13 +15,11 @@ mod workflows;
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::Backend, cli::CliConfig, name::BackendName, policy::DestructiveTools, request::Change,
+    backend::Backend, catalog::CatalogSource, cli::CliConfig, name::BackendName,
+    policy::DestructiveTools, request::Change,
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_gateway::{
-    condition::ServerCondition,
-    dispatch::{Absent, GatewaySnapshot},
-};
+use muster_gateway::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use self::list_hashes::ListHashes;
@@ -35,6 +33,7 @@ use crate::{
     cli_offer::BundledCli,
     events::EventJournal,
     services::Services,
+    status,
     store::{ClassFile, ConfigStore, FileProblem, Files},
     supervisor::{Supervisor, UnitId, UnitUpdate},
     view::{ServerEntry, View},
@@ -111,6 +110,8 @@ pub(crate) struct Reconciler {
     servers: BTreeMap<String, Arc<ServerEntry>>,
     /// The backends of servers without their limits.
     connections: BTreeMap<String, Arc<dyn Backend>>,
+    /// The last listings of servers that are lost, by name.
+    lost: BTreeMap<String, Arc<CatalogSource>>,
     classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
@@ -146,6 +147,7 @@ impl Reconciler {
             state,
             servers: BTreeMap::new(),
             connections: BTreeMap::new(),
+            lost: BTreeMap::new(),
             classes: Arc::default(),
             clis: BTreeMap::new(),
             workflows: Definitions::default(),
@@ -207,22 +209,31 @@ impl Reconciler {
         }
     }
 
-    /// Servers whose tools are missing, by the prefix of their tools' names.
+    /// The servers whose tools cannot be called now, by the prefix of their tools' names.
     fn absent(&self) -> BTreeMap<String, Absent> {
         let prefix = self.files.settings.aggregator.prefix();
         let absent = self.servers.values().filter_map(|known| {
-            let report = &known.status;
+            let (report, name) = (&known.status, known.server.name.as_str());
             let condition = match report.condition {
                 _ if report.needs_login => ServerCondition::AuthRequired,
                 ServerCondition::Starting
                 | ServerCondition::Failed
                 | ServerCondition::Unreachable
-                | ServerCondition::AwaitingApproval => report.condition,
-                _ => return None,
+                | ServerCondition::AwaitingApproval
+                | ServerCondition::Stopped
+                | ServerCondition::Disconnected => report.condition,
+                ServerCondition::Running
+                | ServerCondition::Connected
+                | ServerCondition::Stopping
+                | ServerCondition::AuthRequired => return None,
             };
-            let server = BackendName::new(known.server.name.as_str());
-            let start = format!("{prefix}_{}_", known.server.prefix());
-            Some((start, Absent { server, condition, error: report.error.clone() }))
+            let absent = Absent {
+                error: report.error.clone(),
+                next_retry: report.next_retry.map(status::moment),
+                last: self.lost.get(name).map(Arc::clone),
+                ..Absent::new(BackendName::new(name), condition)
+            };
+            Some((format!("{prefix}_{}_", known.server.prefix()), absent))
         });
         absent.collect()
     }

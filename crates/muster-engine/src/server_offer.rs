@@ -91,6 +91,14 @@ impl Naming {
         Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
     }
 
+    /// The beginning of the names of a server's tools; unchanged names have none in common.
+    pub(crate) fn prefix(&self, name: &str) -> String {
+        match self {
+            Self::Prefixed { prefix, server } => format!("{prefix}_{server}_"),
+            Self::Plain => format!("{name}/"),
+        }
+    }
+
     pub(crate) fn name(&self, local: &str) -> String {
         match self {
             Self::Prefixed { prefix, server } => exposed_name(prefix, server, local),

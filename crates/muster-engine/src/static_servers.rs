@@ -16,7 +16,7 @@ use muster_core::{
     name::BackendName,
     request::Change,
 };
-use muster_gateway::dispatch::GatewaySnapshot;
+use muster_gateway::{absent::Absent, dispatch::GatewaySnapshot};
 use tokio::sync::{broadcast, watch};
 use tokio_util::task::TaskTracker;
 
@@ -24,7 +24,7 @@ use crate::{
     call_limits::Limited,
     circuit_breaker::CircuitBreaker,
     server_offer::{self, Naming},
-    status::ServerStatus,
+    status::{self, ServerStatus},
     supervisor::{
         self, DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
         unit::{Deps, Retry, Unit},
@@ -138,8 +138,9 @@ struct Observer {
 impl UnitObserver for Observer {
     fn observe<'a>(&'a self, _: &'a str, _: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
         match update {
-            UnitUpdate::StatusChanged(_) => (),
-            UnitUpdate::Connected(_, listing, backend) => {
+            UnitUpdate::StatusChanged(status) => self.note(&status),
+            UnitUpdate::Connected(status, listing, backend) => {
+                self.note(&status);
                 let server = &self.server.server;
                 let breaker = CircuitBreaker::new(&server.name, CALL_FAILURES);
                 let limited = Limited::for_server(backend, server, CALLS_AT_ONCE, breaker);
@@ -149,6 +150,7 @@ impl UnitObserver for Observer {
             UnitUpdate::Relisted(listing) => self.publish(&listing, None),
             UnitUpdate::Disconnected(status) => {
                 self.warn(&status);
+                self.note(&status);
                 self.withdraw();
                 self.tried();
             }
@@ -166,6 +168,23 @@ impl Observer {
         if self.is_untried.swap(false, Ordering::Relaxed) {
             self.untried.send_modify(|left| *left -= 1);
         }
+    }
+
+    /// Notes whether the server is absent.
+    fn note(&self, status: &ServerStatus) {
+        let name = self.server.server.name.as_str();
+        let absent = (!status.condition.is_up()).then(|| Absent {
+            error: status.error.clone(),
+            next_retry: status.next_retry.map(status::moment),
+            ..Absent::new(BackendName::new(name), status.condition)
+        });
+        self.shared.modify(|next| {
+            let all = Arc::make_mut(&mut next.absent);
+            match absent {
+                Some(absent) => drop(all.insert(self.server.naming.prefix(name), absent)),
+                None => drop(all.remove(&self.server.naming.prefix(name))),
+            }
+        });
     }
 
     fn warn(&self, status: &ServerStatus) {

@@ -21,9 +21,10 @@ use crate::{reconcile::Input, status::ServerStatus};
 /// Timeouts, backoff and debounce intervals of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// The backoff after a first transient failure to connect; doubles with each further one.
+    /// The backoff after a first failure to connect to a remote server; doubles with each further one.
     pub initial_backoff: Duration,
-    /// The backoff after the connection to a server is lost; doubles with each further loss or failure.
+    /// The backoff after a local server did not start, or the connection to a server is lost; doubles with
+    /// each further loss or failure.
     pub restart_backoff: Duration,
     /// The upper limit of every backoff.
     pub max_backoff: Duration,
@@ -140,7 +141,7 @@ impl Supervisor {
             connect: Arc::clone(&self.connect),
             timing: self.timing,
             observer: Arc::new(ToReconciler(self.inputs.clone())),
-            retry: unit::Retry::Transient,
+            retry: unit::Retry::ExceptLogin,
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use self::audit::Audit;
 pub use self::caller_views::CallerViews;
 pub use self::metrics::{BackendMetrics, CallMetrics};
-use crate::{background_job, condition::ServerCondition};
+use crate::{absent::Absent, background_job};
 
 /// The backend of the gateway's own tools.
 pub const CORE_BACKEND: &str = "core";
@@ -42,23 +42,12 @@ pub struct GatewaySnapshot {
     pub policy: Arc<Policy>,
     /// The backends that run calls.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
-    /// Servers whose tools are missing, by the prefix of their tools' names.
+    /// The servers whose tools cannot be called now, by the prefix of their tools' names.
     pub absent: Arc<BTreeMap<String, Absent>>,
     /// The bundled CLIs of tools that are switched off, by the name of the tool.
     pub switched_off: Arc<BTreeMap<String, Arc<str>>>,
     /// The parts of this snapshot that callers see.
     pub views: CallerViews,
-}
-
-/// A server whose tools cannot be called now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Absent {
-    /// The server.
-    pub server: BackendName,
-    /// Its condition.
-    pub condition: ServerCondition,
-    /// Its last error. Never holds a secret.
-    pub error: Option<String>,
 }
 
 /// The port to the connections that callers have for themselves.

@@ -3,6 +3,7 @@
 //! **Invariant:** no store of definitions, no wire, no terminal, no process. Everything that runs a tool goes through
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client sees and how replies read.
 
+pub mod absent;
 mod background_job;
 pub mod condition;
 pub mod dispatch;

@@ -27,3 +27,5 @@ mod others;
 mod snapshot;
 #[path = "meta/tools.rs"]
 mod tools;
+#[path = "meta/unavailable.rs"]
+mod unavailable;

@@ -56,16 +56,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             false => index.search_meaning(text(&line, "query"), &admit, &near, LIMIT),
         };
         let scores: Vec<f32> = answer.hits.iter().map(|hit| hit.score).collect();
+        let matches: Vec<&str> = answer.hits.iter().map(|hit| hit.strength.as_str()).collect();
         let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.place)).collect();
         let verdict = match answer.verdict {
             SearchVerdict::Found => "found",
-            SearchVerdict::Unsure { .. } => "unsure",
+            SearchVerdict::Unsure => "unsure",
             SearchVerdict::NoSuchTool { .. } => "no such tool",
         };
         writeln!(
             out,
             "{}",
-            json!({"ids": ids, "scores": scores, "verdict": verdict, "strength": answer.strength})
+            json!({"ids": ids, "scores": scores, "matches": matches, "verdict": verdict, "strength": answer.strength})
         )?;
     }
     out.flush()?;

@@ -9,7 +9,7 @@ use super::{
     index::Index,
     query::Query,
     search::{self, Admit, Hit, Named, Place},
-    verdict::{Answer, judged, strength},
+    verdict::{Answer, MatchStrength, judged, share, strength, unmatched},
 };
 
 /// The weight of the lexical score; the rest is semantic.
@@ -44,7 +44,7 @@ impl Index {
         let mut hits: Vec<Hit<'a>> = nearness
             .iter()
             .filter_map(|(place, near)| {
-                let share = near.map_or(0.0, |near| (near - farthest) / span);
+                let nearer = near.map_or(0.0, |near| (near - farthest) / span);
                 let hit = by_words.remove(place);
                 if hit.is_none() && near.is_none() {
                     return None;
@@ -53,9 +53,14 @@ impl Index {
                     place: *place,
                     score: 0.0,
                     named: Named::No,
+                    strength: MatchStrength::Weak,
                     matches: Vec::new(),
                 });
-                hit.score = WORDS * hit.score / most + (1.0 - WORDS) * share;
+                if let Some(near) = near {
+                    let meant = MatchStrength::of_meaning(*near, share(&query, hit.score));
+                    hit.strength = hit.strength.max(meant);
+                }
+                hit.score = WORDS * hit.score / most + (1.0 - WORDS) * nearer;
                 Some(hit)
             })
             .collect();
@@ -65,8 +70,9 @@ impl Index {
         }
         hits.sort_by(better);
         let nearest = known().next().map(|_| nearest);
-        let verdict = judged(self, &query, admit, &hits, (strength, nearest));
-        Answer { verdict, strength, hits }
+        let verdict = judged(&mut hits, (strength, nearest));
+        let unmatched_terms = unmatched(self, &query, admit);
+        Answer { verdict, unmatched_terms, strength, hits }
     }
 }
 

@@ -120,6 +120,11 @@ impl Query {
         Self { terms, pairs, following, apart: (first, second), names: names(index, text) }
     }
 
+    /// The weight of all its words.
+    pub(super) fn weight(&self) -> f32 {
+        self.terms.iter().map(|term| term.rarity).sum::<f32>().max(f32::MIN_POSITIVE)
+    }
+
     /// Whether a document with these terms may have both words of a pair.
     pub(super) fn may_pair(&self, terms: u64) -> bool {
         let (first, second) = self.apart;

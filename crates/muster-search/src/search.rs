@@ -12,6 +12,7 @@ use super::{
     field::DocumentField,
     index::{Index, Part},
     query::{How, Query, Reading, Term},
+    verdict::MatchStrength,
 };
 use candidates::{Candidate, Candidates};
 
@@ -36,6 +37,8 @@ pub struct Hit<'a> {
     pub score: f32,
     /// Whether the query names it.
     pub named: Named,
+    /// How well it matches.
+    pub strength: MatchStrength,
     /// The matching words, in the order of the query.
     pub matches: Vec<Match>,
 }
@@ -79,8 +82,9 @@ pub(super) fn best<'a>(
         let part = index.parts.get(candidate.part)?;
         let (source, position) = part.shard.place(candidate.document);
         let place = Place { source, position };
-        let matches = matches(part, query, &candidate);
-        Some(Hit { place, score, named: candidate.named, matches })
+        let (matches, coverage) = matches(part, query, &candidate);
+        let strength = MatchStrength::of_words(query, candidate.named, coverage);
+        Some(Hit { place, score, named: candidate.named, strength, matches })
     };
     candidates.best().into_iter().filter_map(hit).collect()
 }
@@ -115,7 +119,8 @@ impl Index {
     }
 }
 
-fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
+/// The words of the query in a document, and their share of the weight of all its words.
+fn matches(part: &Part, query: &Query, candidate: &Candidate) -> (Vec<Match>, f32) {
     let best = |term: &Term| {
         let worth = |reading: &Reading| {
             let number = reading.numbers.get(candidate.part).copied().flatten()?;
@@ -124,14 +129,18 @@ fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
         };
         let found = term.readings.iter().filter_map(|reading| Some((reading, worth(reading)?)));
         let (reading, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-        Some(Match {
+        let found = Match {
             word: term.word.clone(),
             term: reading.term.clone(),
             how: reading.how,
             fields: impact.fields().collect(),
-        })
+        };
+        Some((found, term.rarity * reading.share))
     };
     let matched = |at: &usize| candidate.terms >> at & 1 != 0;
     let terms = query.terms.iter().enumerate().filter(|(at, _)| matched(at));
-    terms.filter_map(|(_, term)| best(term)).collect()
+    let (matches, weights): (Vec<Match>, Vec<f32>) =
+        terms.filter_map(|(_, term)| best(term)).unzip();
+    let coverage = weights.iter().sum::<f32>() / query.weight();
+    (matches, coverage)
 }

@@ -8,7 +8,7 @@ use super::{
     document::{Document, Parameter},
     index::Index,
     search::{Named, Place},
-    verdict::SearchVerdict,
+    verdict::{MatchStrength, SearchVerdict},
 };
 
 const EVERYTHING: &dyn Fn(Place<'_>) -> bool = &|_| true;
@@ -127,19 +127,48 @@ fn hits_say_why() {
 fn missing_tools_are_not_found() {
     let index = index();
     let answer = index.search("order a pizza with extra cheese", EVERYTHING, 10);
-    let SearchVerdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else {
-        panic!("{answer:?}")
-    };
-    assert_eq!(unmatched_terms, ["order", "pizza", "extra", "cheese"]);
+    assert!(matches!(answer.verdict, SearchVerdict::NoSuchTool { .. }), "{answer:?}");
+    assert_eq!(answer.unmatched_terms, ["order", "pizza", "extra", "cheese"]);
     let answer = index.search(
         "book a flight, reserve a hotel room and find a good restaurant in the city",
         EVERYTHING,
         10,
     );
-    let SearchVerdict::NoSuchTool { nearest_servers, .. } = answer.verdict else {
+    let SearchVerdict::NoSuchTool { nearest_servers } = answer.verdict else {
         panic!("{answer:?}")
     };
     assert_eq!(nearest_servers, ["files", "weather"]);
+}
+
+#[test]
+fn strengths_say_how_much_of_the_query_matches() {
+    let index = index();
+    let best = |text: &str| {
+        let answer = index.search(text, EVERYTHING, 10);
+        (answer.hits[0].strength, answer.verdict, answer.unmatched_terms)
+    };
+    let none = Vec::<String>::new;
+    let cases = [
+        ("read a file", MatchStrength::Strong, SearchVerdict::Found, none()),
+        ("git_log", MatchStrength::Strong, SearchVerdict::Found, none()),
+        (
+            "list the folder by postgres",
+            MatchStrength::Possible,
+            SearchVerdict::Found,
+            vec!["postgres".into()],
+        ),
+        ("read an email", MatchStrength::Weak, SearchVerdict::Unsure, vec!["email".into()]),
+        // A sentence has words that no description has.
+        (
+            "what rain and temperature will the city of Paris have on Monday",
+            MatchStrength::Strong,
+            SearchVerdict::Found,
+            vec!["paris".into(), "monday".into()],
+        ),
+    ];
+    for (text, strength, verdict, unmatched) in cases {
+        assert_eq!(best(text), (strength, verdict, unmatched), "{text}");
+    }
 }
 
 #[test]
@@ -147,11 +176,8 @@ fn nothing_held_back_can_be_seen() {
     let index = index();
     let answer = index.search("repository", &|place| place.source != "git", 10);
     assert_eq!(answer.hits, []);
-    let unmatched_terms = vec!["repository".to_owned()];
-    assert_eq!(
-        answer.verdict,
-        SearchVerdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] }
-    );
+    assert_eq!(answer.unmatched_terms, ["repository"]);
+    assert_eq!(answer.verdict, SearchVerdict::NoSuchTool { nearest_servers: vec![] });
     let answer = index.search("git_log", &|place| place.source != "git", 10);
     assert!(answer.hits.iter().all(|hit| hit.place.source != "git"));
 }

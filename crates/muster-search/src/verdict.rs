@@ -1,4 +1,4 @@
-//! The verdict of a search: found, unsure, or no such tool.
+//! The verdict of a search: found, unsure, or no such tool; and the strength of each match in a word.
 //!
 //! The strength of a result is the score of its best document, as a share of the score of a document with
 //! every word of the query in its name. A weak result has one of two causes that words alone cannot
@@ -23,11 +23,22 @@ const MEANT_UNSURE: f32 = 0.53;
 /// The number of servers that are named.
 const NEAREST: usize = 3;
 
+/// The share of a query's words, by weight, that a strong match has.
+const STRONG: f32 = 0.75;
+/// The same for a possible match.
+const POSSIBLE: f32 = 0.5;
+/// A query with more words is a sentence: its names, dates and values are in no description, so that the
+/// shares of this many words suffice, but at least [`LEAST_PART`] of both.
+const PHRASE: f32 = 4.0;
+const LEAST_PART: f32 = 0.4;
+
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<'a> {
     /// The verdict.
     pub verdict: SearchVerdict<'a>,
+    /// The words of the query that no tool has, nor a word that is similar or related.
+    pub unmatched_terms: Vec<String>,
     /// The strength of the best document, from 0 to 1.
     pub strength: f32,
     /// The best documents first. If there is no such tool, the nearest ones.
@@ -35,22 +46,59 @@ pub struct Answer<'a> {
 }
 
 /// Whether the results answer the query.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchVerdict<'a> {
     /// They do.
     Found,
     /// They may.
-    Unsure {
-        /// The words without a match.
-        unmatched_terms: Vec<String>,
-    },
+    Unsure,
     /// They do not.
     NoSuchTool {
-        /// The words without a match.
-        unmatched_terms: Vec<String>,
         /// The servers of the nearest tools, the nearest first.
         nearest_servers: Vec<&'a str>,
     },
+}
+
+/// How well a document matches a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MatchStrength {
+    /// It shares some words with the query.
+    Weak,
+    /// It shares about half of the query.
+    Possible,
+    /// It shares most of the query, or is named by it.
+    Strong,
+}
+
+impl MatchStrength {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Weak => "weak",
+            Self::Possible => "possible",
+            Self::Strong => "strong",
+        }
+    }
+
+    /// The strength of a document with a share of the query's words.
+    pub(super) fn of_words(query: &Query, named: Named, coverage: f32) -> Self {
+        let part = (PHRASE / (query.terms.len() as f32).max(1.0)).clamp(LEAST_PART, 1.0);
+        match coverage {
+            _ if named != Named::No => Self::Strong,
+            share if share >= STRONG * part => Self::Strong,
+            share if share >= POSSIBLE * part => Self::Possible,
+            _ => Self::Weak,
+        }
+    }
+
+    /// The strength of a document by its similarity, and the lexical strength.
+    pub(super) fn of_meaning(nearness: f32, strength: f32) -> Self {
+        match nearness + 2.0 * strength {
+            evidence if evidence >= 2.0 * MEANT_UNSURE - MEANT_NO_SUCH_TOOL => Self::Strong,
+            evidence if evidence >= MEANT_UNSURE => Self::Possible,
+            _ => Self::Weak,
+        }
+    }
 }
 
 impl Index {
@@ -59,19 +107,16 @@ impl Index {
     /// A text without words has no matches.
     pub fn search<'a>(&'a self, text: &str, admit: &Admit<'_>, limit: usize) -> Answer<'a> {
         let query = Query::new(self, text);
-        let hits = search::best(self, &query, admit, limit);
+        let mut hits = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let verdict = judged(self, &query, admit, &hits, (strength, None));
-        Answer { verdict, strength, hits }
+        let verdict = judged(&mut hits, (strength, None));
+        Answer { verdict, unmatched_terms: unmatched(self, &query, admit), strength, hits }
     }
 }
 
-/// The verdict for a lexical strength and, if known, the best similarity.
+/// The verdict for a lexical strength and, if known, the best similarity. In doubt no match is strong.
 pub(super) fn judged<'a>(
-    index: &Index,
-    query: &Query,
-    admit: &Admit<'_>,
-    hits: &[Hit<'a>],
+    hits: &mut [Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
 ) -> SearchVerdict<'a> {
     let (evidence, unsure, no_such_tool) = match nearest {
@@ -79,28 +124,38 @@ pub(super) fn judged<'a>(
         Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
     };
     let named = hits.first().is_some_and(|best| best.named != Named::No);
-    if named || evidence >= unsure {
-        return SearchVerdict::Found;
+    let is_weak = hits.iter().all(|hit| hit.strength == MatchStrength::Weak);
+    let verdict = match evidence {
+        _ if named => SearchVerdict::Found,
+        evidence if evidence < no_such_tool => {
+            SearchVerdict::NoSuchTool { nearest_servers: nearest_servers(hits) }
+        }
+        evidence if evidence < unsure || is_weak => SearchVerdict::Unsure,
+        _ => SearchVerdict::Found,
+    };
+    if verdict != SearchVerdict::Found {
+        for hit in hits {
+            hit.strength = hit.strength.min(MatchStrength::Possible);
+        }
     }
-    let unmatched_terms = unmatched(index, query, admit);
-    if evidence >= no_such_tool {
-        SearchVerdict::Unsure { unmatched_terms }
-    } else {
-        SearchVerdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
-    }
+    verdict
 }
 
 pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
-    let Some(best) = hits.first() else { return 0.0 };
-    if best.named != Named::No {
-        return 1.0;
+    match hits.first() {
+        None => 0.0,
+        Some(best) if best.named != Named::No => 1.0,
+        Some(best) => share(query, best.score),
     }
-    let rarities: f32 = query.terms.iter().map(|term| term.rarity).sum();
-    (best.score / (rarities * MOST * (1.0 + NAME_COVERED)).max(f32::MIN_POSITIVE)).min(1.0)
+}
+
+/// A score as a share of the greatest possible one.
+pub(super) fn share(query: &Query, score: f32) -> f32 {
+    (score / (query.weight() * MOST * (1.0 + NAME_COVERED))).min(1.0)
 }
 
 /// The words that no visible document contains.
-fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
+pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     let seen = |term: &Term| {
         term.readings.iter().any(|reading| {
             let found = index.parts.iter().zip(&reading.numbers);

@@ -36,6 +36,8 @@ mod contexts;
 mod desk;
 #[path = "suite/disclosure.rs"]
 mod disclosure;
+#[path = "suite/discovery.rs"]
+mod discovery;
 #[path = "suite/docs.rs"]
 mod docs;
 #[path = "suite/docs_links.rs"]

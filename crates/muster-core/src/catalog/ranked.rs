@@ -6,7 +6,7 @@ use muster_search::{
     index::Index,
     query::How,
     search::{Match, Named, Place},
-    verdict::SearchVerdict,
+    verdict::{MatchStrength, SearchVerdict},
 };
 
 use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed};
@@ -28,8 +28,8 @@ pub struct RankedTools<'a> {
     pub total: usize,
     /// Whether the query was matched.
     pub verdict: SearchVerdict<'a>,
-    /// The match strength of the best tool, from 0 to 1.
-    pub strength: f32,
+    /// The words of the query that no tool has.
+    pub unmatched_terms: Vec<String>,
 }
 
 /// A tool in a search result.
@@ -41,6 +41,10 @@ pub struct RankedTool<'a> {
     pub entry: &'a Arc<ToolEntry>,
     /// Its score; comparable only within one result.
     pub score: f32,
+    /// How well it matches.
+    pub strength: MatchStrength,
+    /// Whether the query names it.
+    pub is_named: bool,
     /// Whether it matches by prefix or similar spelling only.
     pub guessed: bool,
 }
@@ -106,13 +110,15 @@ impl<'a> Ranker<'a> {
         let found = answer.hits.iter().filter_map(|hit| {
             let (source, entry) = tool(hit.place)?;
             let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
-            let guessed =
-                hit.named == Named::No && !hit.matches.is_empty() && hit.matches.iter().all(alike);
-            Some(RankedTool { source, entry, score: hit.score, guessed })
+            let is_named = hit.named != Named::No;
+            let guessed = !is_named && !hit.matches.is_empty() && hit.matches.iter().all(alike);
+            let (score, strength) = (hit.score, hit.strength);
+            Some(RankedTool { source, entry, score, strength, is_named, guessed })
         });
         let found: Vec<RankedTool<'a>> = found.collect();
         // A semantically similar tool need not share a word with the query.
         let total = self.index.matching(text, &admitted).max(found.len());
-        RankedTools { found, total, verdict: answer.verdict, strength: answer.strength }
+        let (verdict, unmatched_terms) = (answer.verdict, answer.unmatched_terms);
+        RankedTools { found, total, verdict, unmatched_terms }
     }
 }

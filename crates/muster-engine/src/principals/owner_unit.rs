@@ -51,7 +51,7 @@ pub(super) async fn connect(
             own: Arc::downgrade(own),
             principals: Arc::downgrade(principals),
         }),
-        retry: unit::Retry::Transient,
+        retry: unit::Retry::ExceptLogin,
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
     deps.tasks.spawn(unit.run());

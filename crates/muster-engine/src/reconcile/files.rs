@@ -147,7 +147,10 @@ impl Reconciler {
         }
         let place = Arc::new(self.state.policy.executor.clone());
         for (name, config) in &wanted {
-            self.state.catalog = self.state.catalog.with(cli_source(name, config));
+            let is_bundled = !cli_offer::is_own(&self.files, name);
+            let mut source = cli_source(name, config);
+            source.is_bundled = is_bundled;
+            self.state.catalog = self.state.catalog.with(source);
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
         }
         self.clis = wanted;
@@ -182,6 +185,12 @@ impl Reconciler {
             .collect();
         for source in sources {
             self.state.catalog = self.state.catalog.with(source);
+        }
+        for (name, source) in &mut self.lost {
+            if let Some(known) = self.servers.get(name) {
+                let prefix = settings.aggregator.prefix();
+                *source = Arc::new(server_offer::renamed(prefix, &known.server, source));
+            }
         }
     }
 
@@ -224,6 +233,7 @@ impl Reconciler {
         let backend = BackendName::new(name.as_str());
         self.supervisor.remove(&name);
         self.connections.remove(&name);
+        self.lost.remove(&name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         let status = match is_pending {
@@ -271,11 +281,16 @@ impl Reconciler {
                 };
             }
         });
-        let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
-        if let Some(source) = source {
-            let prefix = self.files.settings.aggregator.prefix();
+        let prefix = self.files.settings.aggregator.prefix();
+        if let Some(source) = self.state.catalog.source(name) {
             self.state.catalog =
                 self.state.catalog.with(server_offer::renamed(prefix, &server, source));
+        }
+        match self.lost.get_mut(name) {
+            // Another server may be behind the name now.
+            Some(_) if restart => drop(self.lost.remove(name)),
+            Some(last) => *last = Arc::new(server_offer::renamed(prefix, &server, last)),
+            None => (),
         }
         if begins || restart {
             self.supervisor.set_running(name, true);
@@ -287,6 +302,7 @@ impl Reconciler {
         self.supervisor.remove(name);
         self.connections.remove(name);
         let backend = BackendName::new(name);
+        self.lost.remove(name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.without(&backend);
         if let Some(known) = self.servers.remove(name) {

@@ -34,6 +34,7 @@ impl Reconciler {
                 known.breaker.close();
                 self.connections.insert(name.to_owned(), backend);
                 self.limit(&known.server);
+                self.lost.remove(name);
                 self.note(name, |known| known.status = status);
                 self.offers(&known, &listing);
             }
@@ -42,6 +43,7 @@ impl Reconciler {
                 self.tell(&known, &status);
                 self.connections.remove(name);
                 self.state.backends.remove(&BackendName::new(name));
+                self.keep_listing(name, status.condition);
                 self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
                 self.note(name, |known| {
                     known.status = status;
@@ -68,6 +70,19 @@ impl Reconciler {
         let (at_once, breaker) = (self.deps.calls_at_once, Arc::clone(&known.breaker));
         let limited = Limited::for_server(Arc::clone(backend), server, at_once, breaker);
         self.state.backends.insert(BackendName::new(server.name.as_str()), Arc::new(limited));
+    }
+
+    /// Keeps the listing of a server that is lost, so that its tools are still found. A server that was
+    /// stopped has none.
+    fn keep_listing(&mut self, name: &str, condition: ServerCondition) {
+        if condition.is_down() || condition == ServerCondition::AuthRequired {
+            self.lost.remove(name);
+            return;
+        }
+        let source = self.state.catalog.source(name);
+        if let Some(source) = source.filter(|source| !source.entries().is_empty()) {
+            self.lost.insert(name.to_owned(), Arc::new(source.some_tools(|_| true)));
+        }
     }
 
     /// A server that a caller has logged in to counts as up.

@@ -32,12 +32,12 @@ pub(crate) struct Deps {
     pub(crate) retry: Retry,
 }
 
-/// Which failures of a first connection are retried. A connection that was lost is always retried.
+/// Which failures to connect are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Transient failures of remote servers. Other failures need a fix and a restart.
-    Transient,
-    /// All failures: nobody can restart the server while the process runs.
+    /// All but a required login, which a caller has to give.
+    ExceptLogin,
+    /// All: nobody can log in or restart the server while the process runs.
     Always,
 }
 
@@ -226,14 +226,12 @@ impl Unit {
                     false => ServerCondition::Failed,
                 };
                 let Timing { initial_backoff, max_backoff, .. } = self.deps.timing;
-                // A server that was up may recover from any failure.
-                match self.lost.is_some() || always {
-                    true => Some(self.next_restart_backoff()),
-                    false => transient.then(|| {
-                        Backoff { first: initial_backoff, max: max_backoff }
-                            .delay(self.status.failures.saturating_sub(1))
-                    }),
-                }
+                // A server of this machine, or one that was up, may be back in a moment.
+                Some(match self.lost.is_some() || always || local {
+                    true => self.next_restart_backoff(),
+                    false => Backoff { first: initial_backoff, max: max_backoff }
+                        .delay(self.status.failures.saturating_sub(1)),
+                })
             }
         };
         self.wait(retry).await;

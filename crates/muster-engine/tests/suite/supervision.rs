@@ -60,10 +60,10 @@ async fn transient_failures_are_retried_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permanent_failures_are_not_retried() {
+async fn every_failure_is_retried_but_a_required_login() {
     let fake = Fake::default();
-    fake.plan("wrong", [permanent()]);
-    fake.plan("local", [transient()]);
+    fake.plan("wrong", [permanent(), permanent(), permanent(), Plan::Up(vec!["echo"])]);
+    fake.plan("local", [transient(), permanent(), transient(), Plan::Up(vec!["echo"])]);
     fake.plan("locked", [unauthorized()]);
     let start = Instant::now();
     let files = [
@@ -72,22 +72,24 @@ async fn permanent_failures_are_not_retried() {
         ("mcpservers/locked.yaml", REMOTE),
     ];
     let rig = Rig::with(fake.clone(), &files);
-    assert_eq!(rig.until_is("wrong", "failed").await.status.next_retry, None);
-    assert_eq!(rig.until_is("local", "failed").await.status.next_retry, None);
     let status = rig.until_is("locked", "auth_required").await.status.clone();
     assert_eq!((status.error, status.challenge.as_deref()), (None, Some("Bearer")));
+    rig.until_is("local", "running").await;
+    assert_eq!(fake.attempts("local", start), [0.0, 1.0, 2.0, 4.0]);
+    rig.until_is("wrong", "connected").await;
+    assert_eq!(fake.attempts("wrong", start), [0.0, 30.0, 60.0, 120.0]);
     sleep(Duration::from_secs(7200)).await;
-    for name in ["wrong", "local", "locked"] {
-        assert_eq!(fake.attempts(name, start), [0.0], "{name}");
-    }
+    assert_eq!(fake.attempts("locked", start), [0.0]);
     let shown = rig.ask("core_mcpserver_get", json!({"name": "locked"})).await;
     assert_eq!(shown["state"], "Auth Required");
     let said = rig.call("core_service_restart", json!({"name": "locked"})).await;
     assert!(said.contains(r#"core_auth_login(server="locked")"#), "{said}");
     assert!(said.starts_with("E: Service 'locked' requires OAuth"), "{said}");
+    fake.plan("wrong", [permanent()]);
+    fake.plan("local", [transient()]);
     assert_eq!(
-        rig.call("core_service_start", json!({"name": "wrong"})).await,
-        "E: Failed to start service: failed to start service wrong: command not found"
+        rig.call("core_service_restart", json!({"name": "wrong"})).await,
+        "E: Failed to restart service: failed to start service wrong: command not found"
     );
     assert_eq!(
         rig.call("core_service_restart", json!({"name": "local"})).await,
@@ -98,6 +100,28 @@ async fn permanent_failures_are_not_retried() {
         rig.call("core_service_start", json!({"name": "wrong"})).await,
         "Successfully started service 'wrong'"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_lost_keeps_its_listing_until_it_is_stopped() {
+    let fake = Fake::default();
+    let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", LOCAL)]);
+    rig.until_is("a", "running").await;
+    let absent = || {
+        let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
+        let absent = state.absent.values().next()?.clone();
+        let last = absent.last.map(|last| last.entries().len());
+        Some((absent.condition.as_str(), absent.error, last))
+    };
+    assert_eq!(absent(), None);
+    fake.plan("a", [permanent(), Plan::Up(vec!["other"])]);
+    fake.link("a").crash();
+    rig.until_is("a", "failed").await;
+    assert_eq!(absent(), Some(("failed", Some("it exited with status 1".to_owned()), Some(1))));
+    rig.until_is("a", "running").await;
+    assert_eq!(absent(), None);
+    rig.call("core_service_stop", json!({"name": "a"})).await;
+    assert_eq!(absent(), Some(("stopped", None, None)), "it was stopped on purpose");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use muster_core::{call::Caller, lock::Lock, policy::callers::CallerAccess};
+use muster_core::{
+    call::Caller, catalog::CatalogSource, lock::Lock, policy::callers::CallerAccess,
+};
 
 use super::GatewaySnapshot;
 
@@ -46,9 +48,16 @@ impl GatewaySnapshot {
 
     fn viewed(&self, access: CallerAccess) -> Self {
         let policy = self.policy.narrowed(access, &self.catalog);
-        let catalog = self.catalog.showing(|source| policy.shows_source(source));
+        // A server that is lost is as visible as it was.
+        let last = |source: &CatalogSource| {
+            let mut absent = self.absent.values();
+            absent.find(|absent| absent.server == source.backend)?.last.as_deref()
+        };
+        let catalog =
+            self.catalog.showing(|source| policy.shows_source(last(source).unwrap_or(source)));
         let absent = self.absent.iter().filter(|(start, absent)| {
-            catalog.source(absent.server.as_str()).is_some() || policy.names_prefix(start)
+            catalog.source(absent.server.as_str()).is_some()
+                || absent.last.is_none() && policy.names_prefix(start)
         });
         let absent = absent.map(|(start, absent)| (start.clone(), absent.clone())).collect();
         Self {

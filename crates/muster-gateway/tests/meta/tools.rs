@@ -1,8 +1,9 @@
 //! The meta-tools about tools: shapes, order, texts.
 
 use muster_core::{
+    catalog::ToolEntry,
     effect::Effect,
-    name::BackendName,
+    name::{BackendName, ToolName},
     policy::{DefaultAccess as ByDefault, Policy, Rule},
 };
 use muster_gateway::{dispatch::GatewaySnapshot, surface::Surface as _};
@@ -79,12 +80,12 @@ fn list_tools() {
     check(
         "list_tools",
         "{}",
-        r#"{"tools":[{"name":"core_config_get","description":"Show the configuration","effect":"read"},{"name":"core_service_list","description":"List services","effect":"read"},{"name":"x_files_read","description":"Read a file.","effect":"read"},{"name":"x_files_write","description":"Write a file","effect":"write"},{"name":"x_hub_create_issue","description":"Create an issue","effect":"write"}],"total":5,"truncated":false}"#,
+        r#"{"tools":[{"name":"x_files_read","description":"Read a file.","args":"path","effect":"read"},{"name":"x_files_write","description":"Write a file","effect":"write"},{"name":"x_hub_create_issue","description":"Create an issue","effect":"write"},{"name":"core_config_get","description":"Show the configuration","args":"name?","effect":"read"},{"name":"core_service_list","description":"List services","args":"name?","effect":"read"}],"total":5,"truncated":false}"#,
     );
     check(
         "list_tools",
         r#"{"limit":1,"offset":"1"}"#,
-        r#"{"tools":[{"name":"core_service_list","description":"List services","effect":"read"}],"total":5,"truncated":true,"next_offset":2,"note":"1 of 5 tools; for the next ones pass offset=2, or find one with filter_tools"}"#,
+        r#"{"tools":[{"name":"x_files_write","description":"Write a file","effect":"write"}],"total":5,"truncated":true,"next_offset":2,"note":"1 of 5 tools; for the next ones pass offset=2, or find one with filter_tools"}"#,
     );
     check("list_tools", r#"{"offset":9}"#, r#"{"tools":[],"total":5,"truncated":false}"#);
     check("list_tools", r#"{"limit":0}"#, "!limit must be at least 1");
@@ -132,15 +133,19 @@ fn list_core_tools() {
     check(
         "list_core_tools",
         "{}",
+        r#"{"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{"name":"core_config_get","summary":"Show the configuration","args":"name?","effect":"read"},{"name":"core_service_list","summary":"List services","args":"name?","effect":"read"}],"note":"for full descriptions and the inputSchema of each pass include_schema=true"}"#,
+    );
+    check(
+        "list_core_tools",
+        r#"{"include_schema":true}"#,
         &format!(
-            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}}]}}"#
-        )
-        .replace("\nwith", "\\nwith"),
+            r#"{{"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}}]}}"#
+        ),
     );
     check(
         "list_core_tools",
         r#"{"include_schema":false,"offset":1}"#,
-        r#"{"filters":{"pattern":"core*","case_sensitive":false,"include_schema":false,"offset":1},"total_tools":5,"total":2,"filtered_count":1,"truncated":false,"tools":[{"name":"core_service_list","description":"List services\nwith their states","effect":"read"}]}"#,
+        r#"{"total_tools":5,"total":2,"filtered_count":1,"truncated":false,"tools":[{"name":"core_service_list","description":"List services\nwith their states","effect":"read"}]}"#,
     );
 }
 
@@ -149,7 +154,7 @@ fn filter_tools_by_pattern() {
     check(
         "filter_tools",
         r#"{"pattern":"X_*_W*"}"#,
-        r#"{"filters":{"pattern":"X_*_W*","case_sensitive":false,"include_schema":false,"limit":5,"offset":0},"total_tools":5,"total":1,"filtered_count":1,"truncated":false,"tools":[{"name":"x_files_write","summary":"Write a file","effect":"write"}]}"#,
+        r#"{"total_tools":5,"total":1,"filtered_count":1,"truncated":false,"tools":[{"name":"x_files_write","summary":"Write a file","effect":"write"}]}"#,
     );
     let names = |arguments: &str| -> String {
         let found = gateway().json("filter_tools", arguments);
@@ -162,7 +167,10 @@ fn filter_tools_by_pattern() {
     assert_eq!(names(r#"{"description_filter":"A FILE","case_sensitive":true}"#), "");
     assert_eq!(names(r#"{"description_filter":"all of it"}"#), "x_files_read");
     assert_eq!(names(r#"{"pattern":"*read","description_filter":"write"}"#), "");
-    assert_eq!(names(r#"{"pattern":"*","limit":2,"offset":1}"#), "core_service_list x_files_read");
+    assert_eq!(
+        names(r#"{"pattern":"*","limit":2,"offset":1}"#),
+        "x_files_write x_hub_create_issue"
+    );
     assert_eq!(names("{}").split(' ').count(), 5);
     check(
         "filter_tools",
@@ -193,18 +201,107 @@ fn filter_tools_says_what_to_do_next() {
 #[test]
 fn filter_tools_by_query() {
     let found = gateway().json("filter_tools", r#"{"query":"read a file","include_schema":true}"#);
-    assert_eq!(found["filters"]["query"], "read a file");
+    assert_eq!((&found["verdict"], &found["note"]), (&json!("found"), &Value::Null));
     let first = &found["tools"][0];
     assert_eq!(first["name"], "x_files_read");
     assert_eq!(first["description"], "Read a file.\nAll of it.");
     assert_eq!(first["inputSchema"]["required"], json!(["path"]));
-    let score = first["score"].as_f64().unwrap();
-    assert!(score > found["tools"][1]["score"].as_f64().unwrap());
-    assert!(((score * 1e4).round() - score * 1e4).abs() < 1e-6);
+    let words: Vec<&Value> =
+        found["tools"].as_array().unwrap().iter().map(|t| &t["match"]).collect();
+    assert_eq!(words, ["strong", "weak", "weak"]);
+    assert!(first["score"].as_f64().unwrap() > found["tools"][1]["score"].as_f64().unwrap());
     let both = gateway().json("filter_tools", r#"{"query":"file","pattern":"*write"}"#);
     assert_eq!(
         (both["total"].as_u64(), &both["tools"][0]["name"]),
         (Some(1), &json!("x_files_write"))
+    );
+}
+
+#[test]
+fn doubt_is_said_in_words() {
+    let found = |query: &str| {
+        let found = gateway().json("filter_tools", &json!({"query": query}).to_string());
+        let terms = found["unmatched_terms"].as_array().cloned().unwrap_or_default();
+        let terms: Vec<&str> = terms.iter().filter_map(Value::as_str).collect();
+        let note = found["note"].as_str().unwrap_or_default();
+        let said = found["tools"][0]["match"].as_str().unwrap_or_default();
+        format!("{} {said} {terms:?} {note}", found["verdict"].as_str().unwrap())
+    };
+    assert_eq!(found("write a file"), r#"found strong [] "#);
+    assert_eq!(
+        found("write an email"),
+        r#"unsure weak ["email"] no tool clearly matches; the nearest are listed; no tool mentions `email`"#
+    );
+    assert_eq!(
+        found("create a calendar issue"),
+        r#"found possible ["calendar"] no tool mentions `calendar`"#
+    );
+    assert_eq!(
+        found("order pizza"),
+        r#"no_such_tool  ["order", "pizza"] nothing matches; try fewer or other words, or see list_tools"#
+    );
+    let page = gateway().json("filter_tools", r#"{"query":"read a file", "limit": 1}"#);
+    assert_eq!(
+        page["note"],
+        "1 of 3 tools that share words with the query; for the next ones pass offset=1"
+    );
+}
+
+#[test]
+fn core_tools_come_after_the_users_own() {
+    let core =
+        vec![plain("core", "core_service_list", "List services with their states", CORE_SCHEMA)];
+    let list = r#"{"name":"list","description":"List services of the cluster","inputSchema":{"type":"object"}}"#;
+    let gateway = Gateway::new().with_tools("core", core, "{}").with_tools(
+        "kube",
+        vec![tool("kube", list)],
+        "{}",
+    );
+    let first = |query: &str| {
+        let found = gateway.json("filter_tools", &json!({"query": query}).to_string());
+        found["tools"][0]["name"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(first("list services"), "x_kube_list");
+    assert_eq!(first("core_service_list"), "core_service_list", "it is named");
+    assert_eq!(first("states of services"), "core_service_list", "it matches better");
+}
+
+#[test]
+fn a_limit_beyond_the_budget_is_explained() {
+    let many = (0..400).map(|n| {
+        let definition = format!(r#"{{"name":"tool_{n}","description":"Does one of many things","inputSchema":{{"type":"object"}}}}"#);
+        tool("many", &definition)
+    });
+    let gateway = Gateway::new().with_tools("many", many.collect(), "{}");
+    let page = gateway.json("list_tools", r#"{"limit":400}"#);
+    let shown = page["tools"].as_array().unwrap().len();
+    assert!(shown < 400);
+    assert_eq!(
+        page["note"],
+        format!(
+            "{shown} of 400 tools (as many as max_tokens allows); for the next ones pass offset={shown}, or find one with filter_tools"
+        )
+    );
+    assert!(
+        gateway.json("list_tools", r#"{"limit":9}"#)["note"]
+            .as_str()
+            .unwrap()
+            .starts_with("9 of 400 tools; ")
+    );
+}
+
+#[test]
+fn a_merged_name_is_accepted_as_it_is_documented() {
+    let log = r#"{"name":"git_log","description":"Show the log","inputSchema":{"type":"object"}}"#;
+    let log = ToolEntry { name: ToolName::new("x_git_log"), ..tool("git", log) };
+    let gateway = Gateway::new().with_tools("git", vec![log], r#"{"content":[]}"#);
+    let described = gateway.json("describe_tool", r#"{"name":"x_git_git_log"}"#);
+    assert_eq!(described["name"], "x_git_log");
+    gateway.text("call_tool", r#"{"name":"x_git_git_log","arguments":{}}"#);
+    assert_eq!(gateway.heard(), ["git_log {}"]);
+    assert_eq!(
+        gateway.text("describe_tool", r#"{"name":"x_git_git_lgo"}"#),
+        "!Tool not found: x_git_git_lgo\nhint: nearest names: x_git_log"
     );
 }
 
@@ -219,7 +316,7 @@ fn what_the_policy_hides_is_not_there() {
     let gateway = gateway().with_policy(policy);
     assert_eq!(
         gateway.text("list_tools", "{}"),
-        r#"{"tools":[{"name":"x_files_read","description":"Only here","effect":"read"}],"total":1,"truncated":false}"#
+        r#"{"tools":[{"name":"x_files_read","description":"Only here","args":"path","effect":"read"}],"total":1,"truncated":false}"#
     );
     assert_eq!(
         gateway.json("describe_tool", r#"{"name":"x_files_read"}"#)["description"],
@@ -250,10 +347,10 @@ fn a_policy_goes_by_effect() {
     assert_eq!(
         tools,
         [
-            ("core_config_get", "read"),
-            ("core_service_list", "read"),
             ("x_files_read", "read"),
             ("x_hub_create_issue", "read"),
+            ("core_config_get", "read"),
+            ("core_service_list", "read"),
         ]
     );
     assert_eq!(listed["total"], 4);

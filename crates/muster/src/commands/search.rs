@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_client::inventory::{ToolInfo, ToolPage};
+use muster_client::inventory::{ToolInfo, ToolPage, UnavailableServer};
 use muster_core::json::raw;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::gateway_args::{GatewayArgs, GatewaySession};
@@ -49,29 +49,67 @@ async fn search(args: &Search) -> Result<(), CommandError> {
 
 const COLUMNS: &[Column<ToolInfo>] = &[
     Column::new("name", |tool| tool.name.clone()),
+    Column::new("match", |tool| match &tool.unavailable {
+        Some(_) => format!("{}, unavailable", tool.strength),
+        None => tool.strength.clone(),
+    }),
     Column::cut("description", 80, |tool| tool.description.clone()),
 ];
 
-async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandError> {
+/// The reply of `filter_tools` to a query.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Reply {
+    /// `found`, `unsure` or `no_such_tool`.
+    verdict: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmatched_terms: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest_tools: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unavailable: Vec<UnavailableServer>,
     /// The tools with everything that the gateway says of them.
-    #[derive(Default, Deserialize)]
-    struct Found {
-        tools: Vec<Value>,
+    tools: Vec<Value>,
+}
+
+impl Reply {
+    /// Whether the tools are what was searched for; none if they are.
+    fn doubt(&self) -> Option<String> {
+        let terms = match self.unmatched_terms.as_slice() {
+            [] => String::new(),
+            terms => format!("; no tool mentions `{}`", terms.join("`, `")),
+        };
+        match self.verdict.as_str() {
+            "no_such_tool" if self.nearest_tools.is_empty() => {
+                Some(format!("no tool matches{terms}"))
+            }
+            "no_such_tool" => {
+                let near = self.nearest_tools.join(", ");
+                Some(format!("no tool matches; the nearest are {near}{terms}"))
+            }
+            "unsure" => Some(format!("no tool clearly matches; these are the nearest{terms}")),
+            _ => terms.strip_prefix("; ").map(str::to_owned),
+        }
     }
+}
+
+async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandError> {
     let arguments = json!({"query": args.words.join(" "), "limit": args.limit});
     let response = session.call("filter_tools", &raw(&arguments)).await?;
     // A gateway without tools replies with a sentence.
     let page: ToolPage = response.reply("filter_tools").unwrap_or_default();
-    let found: Found = response.reply("filter_tools").unwrap_or_default();
-    Printer::stdout().value(&found.tools, session.style.format, || {
-        match page.tools.as_slice() {
-            [] => "No tools found".to_owned(),
-            tools => table::list(COLUMNS, tools, session.style),
-        }
+    let reply: Reply = response
+        .reply("filter_tools")
+        .unwrap_or_else(|_| Reply { verdict: "no_such_tool".to_owned(), ..Reply::default() });
+    Printer::stdout().value(&reply, session.style.format, || match page.tools.as_slice() {
+        [] => "No tools found".to_owned(),
+        tools => table::list(COLUMNS, tools, session.style),
     })?;
-    if !page.unmatched_terms.is_empty() && !page.tools.is_empty() {
-        let terms = page.unmatched_terms.join("`, `");
-        output::hint(&format!("no tool matches `{terms}`; these tools may be unrelated"));
+    if let Some(doubt) = reply.doubt() {
+        output::hint(&doubt);
+    }
+    for server in &reply.unavailable {
+        output::warn(&server.sentence());
     }
     Ok(())
 }

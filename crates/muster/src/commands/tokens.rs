@@ -24,8 +24,10 @@ const SAMPLE: usize = 20;
 
 /// Count the tokens that servers and tools cost an agent
 ///
-/// Compares listing all tools directly, as without a gateway, with the meta-tools plus one search and
-/// one description per tool used, and shows the break-even point.
+/// Compares two ways to give an agent your tools, which are those of your servers, your CLI files and your
+/// workflows: to list them all directly, as without a gateway, or to list the meta-tools and to search and
+/// describe each tool that is used. Muster's own and bundled tools are counted in neither. The break-even
+/// point is the number of tools per conversation at which both cost the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,8 +45,12 @@ pub(crate) struct Tokens {
 #[derive(Serialize)]
 struct Report {
     tokenizer: &'static str,
-    /// All tools, listed directly.
+    /// The user's own tools, listed directly.
     direct: usize,
+    /// The number of these tools.
+    own_tools: usize,
+    /// The tools that muster adds, which nobody would list directly.
+    added: Added,
     /// The meta-tools.
     surface: usize,
     /// One search.
@@ -56,6 +62,13 @@ struct Report {
     servers: Vec<Cost>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Cost>,
+}
+
+/// The core tools and the bundled CLIs.
+#[derive(Default, Serialize)]
+struct Added {
+    tools: usize,
+    tokens: usize,
 }
 
 #[derive(Serialize)]
@@ -87,13 +100,20 @@ async fn report(
     with_tools: bool,
 ) -> Result<Report, CommandError> {
     let cost = |text: &str| tokenizer.encode_ordinary(text).len();
-    let tools = inventory::tools_behind(&session.remote).await?;
+    let listed = |tool: &ToolInfo| {
+        let ToolInfo { name, description, schema, .. } = tool;
+        cost(&json!({"name": name, "description": description, "inputSchema": schema}).to_string())
+    };
+    // A server that is down would not be listed directly either.
+    let all = inventory::tools_behind(&session.remote).await?.tools;
+    let all = all.into_iter().filter(|tool| tool.unavailable.is_none());
+    let (tools, others): (Vec<ToolInfo>, Vec<ToolInfo>) = all.partition(ToolInfo::is_users_own);
+    let added = Added { tools: others.len(), tokens: others.iter().map(listed).sum() };
     let mut servers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut each = Vec::new();
     for tool in &tools {
-        let ToolInfo { name, description, schema, server } = tool;
-        let listed = json!({"name": name, "description": description, "inputSchema": schema});
-        let tokens = cost(&listed.to_string());
+        let ToolInfo { name, server, .. } = tool;
+        let tokens = listed(tool);
         let server = servers.entry(server.trim_end_matches('/').to_owned()).or_default();
         *server = (server.0 + 1, server.1 + tokens);
         each.push(Cost { name: name.clone(), tools: 1, tokens });
@@ -118,6 +138,8 @@ async fn report(
     Ok(Report {
         tokenizer: "o200k_base",
         direct,
+        own_tools: tools.len(),
+        added,
         surface,
         search,
         describe,
@@ -147,16 +169,22 @@ fn page(report: &Report, style: OutputStyle) -> String {
             page.push(table.text());
         }
     }
-    let Report { direct, surface, search, describe, break_even, tokenizer, .. } = report;
+    let Report {
+        direct, own_tools, added, surface, search, describe, break_even, tokenizer, ..
+    } = report;
+    let Added { tools: added, tokens: added_tokens } = added;
     let verdict = match break_even {
-        0 => "With so few tools, listing them directly is cheaper.".to_owned(),
+        0 => "With so few tools of your own, listing them directly is cheaper.".to_owned(),
         tasks => format!(
-            "The gateway is cheaper as long as a conversation looks up at most {tasks} tools; beyond that, listing all tools directly is."
+            "The gateway is cheaper as long as a conversation looks up at most {tasks} tools; beyond that, listing your tools directly is."
         ),
     };
     page.push(format!(
-        "All tools listed directly: {direct} tokens\nThe meta-tools: {surface} tokens\n\
-         One search: {search} tokens; one description: {describe} tokens\n\n{verdict} (counted with {tokenizer})"
+        "Your {own_tools} tools listed directly, as without a gateway: {direct} tokens\n\
+         The meta-tools: {surface} tokens\n\
+         One search: {search} tokens; one description: {describe} tokens\n\
+         Not compared: {added} core and bundled tools, which only muster has ({added_tokens} tokens)\n\n\
+         {verdict} (counted with {tokenizer})"
     ));
     page.join("\n\n")
 }

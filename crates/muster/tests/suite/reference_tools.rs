@@ -16,7 +16,8 @@ fn mcp_tools() {
     let session = gateway.session();
     let listed = gateway.ask(&session, "tools/list", json!({}));
     let meta_tools = sections(&listed["result"]["tools"]);
-    let params = json!({"name": "list_core_tools", "arguments": {"max_tokens": 200_000}});
+    let params = json!({"name": "list_core_tools",
+        "arguments": {"include_schema": true, "max_tokens": 200_000}});
     let answer = gateway.ask(&session, "tools/call", params);
     let core: Value =
         serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -40,7 +41,7 @@ fn mcp_tools() {
          The result of `call_tool` is one text that contains `{{\"isError\": …, \"content\": […]}}` with everything the \
          tool returned. `isError`, `structuredContent` and `_meta` are repeated outside.\n\n\
          [The aggregator and its meta-tools](../explanation/aggregator.md) explains why.\n\n\
-         ## Meta-tools\n\n{meta_tools}\n\
+         ## Meta-tools\n\nAll of them take `max_tokens`, the token budget of the reply, and lists take `limit` and `offset`.\n\n{meta_tools}\n\
          ## Core tools\n\n{core_tools}\n\
          ## CLImax tools\n\n\
          Shown by `climax`, and by `muster serve --surface climax` instead of the meta-tools above.\n\n{climax_tools}"
@@ -74,10 +75,40 @@ fn section(tool: &Value) -> String {
             Some(default) => format!("`{default}`"),
             None => String::new(),
         };
-        let description = property["description"].as_str().unwrap_or_default().replace('|', "\\|");
+        let description = property["description"].as_str().unwrap_or_else(|| meaning(name));
+        let description = description.replace('|', "\\|");
         writeln!(text, "| `{name}` | {} | {default} | {description} |", kind(property)).unwrap();
     }
     text
+}
+
+/// The arguments of meta-tools, whose schemas are too short to explain them.
+fn meaning(argument: &str) -> &'static str {
+    match argument {
+        "arguments" => "The arguments of the tool or prompt",
+        "case_sensitive" => "Whether `pattern` and `description_filter` distinguish case",
+        "category" => "The category of a CLI",
+        "count" => "Return only the number of lines, matches or selected values",
+        "description_filter" => "Text that the description contains",
+        "effect" => "The worst effect that is accepted",
+        "grep" => "Return the lines that match this regular expression",
+        "handle" => "The handle of a stored result",
+        "include_schema" => "Return full descriptions and input schemas",
+        "labels" => "Labels that a workflow must have",
+        "limit" => "The size of a page",
+        "line" => "The line at which a page begins",
+        "max_tokens" => "The token budget of the reply",
+        "name" => "The exact name",
+        "names" => "Several names",
+        "offset" => "Where a page begins: the `next_offset` of the page before",
+        "path" => "Return what this JSON path selects",
+        "query" => "What the tool should do, in words",
+        "server" => "The name of a server or CLI",
+        "tags" => "Tags of a CLI, all of them",
+        "tail" => "Return this many lines at the end",
+        "uri" => "The URI, as `list_resources` returns it",
+        _ => "",
+    }
 }
 
 /// What values an argument takes.

@@ -299,12 +299,13 @@ fn calls_and_searches() {
             $ muster call describe_tool name=core_service_stop -o json
             {"name":"core_service_stop","description":"Stop a service. Its tools are gone until it is started again.","inputSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"Name of the service"}}},"effect":"write"}
             $ muster search greet somebody --limit 1
-            NAME             DESCRIPTION
-            x_github_greet   Greet somebody
+            NAME             MATCH    DESCRIPTION
+            x_github_greet   strong   Greet somebody
             $ muster search greet --limit 1 --no-headers
-            x_github_greet   Greet somebody
+            x_github_greet   strong   Greet somebody
             $ muster search zzzz
             No tools found
+            stderr: hint: no tool matches; no tool mentions `zzzz`
             $ muster start workflow nothing a=1
             stderr: ❌ Command returned error
             stderr: Error: Tool execution failed: workflow nothing not found

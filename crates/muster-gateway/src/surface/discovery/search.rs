@@ -17,7 +17,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::bounds::Bounds;
-use crate::{dispatch::GatewaySnapshot, surface::meta::arguments::MetaArguments};
+use crate::{
+    dispatch::GatewaySnapshot,
+    surface::meta::{arguments::MetaArguments, budget::Budget, unavailable::Unavailable},
+};
 
 const DEFAULT_LIMIT: i128 = 10;
 /// The number of tools that are ranked.
@@ -26,8 +29,16 @@ const MOST_RANKED: usize = 1_000;
 #[derive(Serialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
 enum Answer<'a> {
-    Summary { summary: Vec<Cli<'a>> },
-    Search { results: Vec<Found<'a>> },
+    Summary {
+        summary: Vec<Cli<'a>>,
+        #[serde(flatten)]
+        unavailable: Unavailable,
+    },
+    Search {
+        results: Vec<Found<'a>>,
+        #[serde(flatten)]
+        unavailable: Unavailable,
+    },
 }
 
 #[derive(Serialize)]
@@ -80,8 +91,10 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let text = |name: &str| given.get(name).and_then(Value::as_text);
     let limit = limit(given.get("limit"));
     let (query, category, cli) = (text("query"), text("category"), text("cli"));
+    // Part of a reply only where a server is missing: without servers replies are CLImax's, to the byte.
+    let unavailable = Unavailable::of(state, bounds.budget.unwrap_or(Budget(usize::MAX)));
     let answer = if query.or(category).or(cli).is_none() {
-        Answer::Summary { summary: limited(summary(state), limit) }
+        Answer::Summary { summary: limited(summary(state), limit), unavailable }
     } else {
         let filter = ToolFilter::new(query, category, cli);
         let wanted = Wanted { filter: &filter, bounds };
@@ -94,7 +107,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
         {
             results = limited(ranked(state, query, wanted, limit).into_iter(), limit);
         }
-        Answer::Search { results }
+        Answer::Search { results, unavailable }
     };
     match bounds.budget {
         Some(budget) => Outcome::text(brief::within(state, &answer, budget)),
@@ -132,7 +145,7 @@ fn ranked<'a>(
     let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);
     match ranked.verdict {
         SearchVerdict::NoSuchTool { .. } => Vec::new(),
-        SearchVerdict::Found | SearchVerdict::Unsure { .. } => {
+        SearchVerdict::Found | SearchVerdict::Unsure => {
             let found = ranked.found.iter().filter(|found| !found.guessed);
             found.map(|found| item(found.source, found.entry)).collect()
         }

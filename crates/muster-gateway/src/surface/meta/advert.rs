@@ -5,34 +5,41 @@
 
 use muster_core::catalog::CatalogSource;
 
-use crate::dispatch::GatewaySnapshot;
+use crate::dispatch::{CORE_BACKEND, GatewaySnapshot};
 
-/// The longest line, in characters.
-const LONGEST: usize = 320;
+/// The longest line, in bytes.
+const LONGEST: usize = 190;
 /// The longest description of one source, in characters.
 const MAX_WORDS: usize = 40;
 
-/// ` Behind it: files (Local files), github (Issues), and 3 more.`
+/// ` Behind it: files (Local files), github (Issues), and 3 more.` Bundled CLIs come last, and descriptions
+/// only if there is room for all.
 pub(super) fn line(state: &GatewaySnapshot) -> String {
-    let mut sources: Vec<&CatalogSource> = state.catalog.sources().collect();
-    sources.sort_by(|a, b| a.info.title.cmp(&b.info.title));
-    let mut line = String::new();
-    for (at, source) in sources.iter().enumerate() {
-        let said = said(source);
-        if line.chars().count() + said.chars().count() > LONGEST {
-            let more = sources.len() - at;
-            return format!(" Behind it: {line}, and {more} more.");
-        }
-        if at > 0 {
-            line.push_str(", ");
-        }
-        line.push_str(&said);
+    let sources = state.catalog.sources().filter(|one| one.backend.as_str() != CORE_BACKEND);
+    let mut sources: Vec<&CatalogSource> = sources.collect();
+    sources.sort_by(|a, b| (a.is_bundled, &a.info.title).cmp(&(b.is_bundled, &b.info.title)));
+    let line = |names: &[String], more: usize| match (names.join(", "), more) {
+        (names, _) if names.is_empty() => String::new(),
+        (names, 0) => format!(" Behind it: {names}."),
+        (names, more) => format!(" Behind it: {names}, and {more} more."),
+    };
+    let whole = line(&sources.iter().map(|source| said(source)).collect::<Vec<_>>(), 0);
+    if whole.len() <= LONGEST {
+        return whole;
     }
-    if line.is_empty() { line } else { format!(" Behind it: {line}.") }
+    let mut names: Vec<String> = sources.iter().map(|source| title(source)).collect();
+    while line(&names, sources.len() - names.len()).len() > LONGEST {
+        names.pop();
+    }
+    line(&names, sources.len() - names.len())
+}
+
+fn title(source: &CatalogSource) -> String {
+    source.info.title.chars().take(MAX_WORDS).collect()
 }
 
 fn said(source: &CatalogSource) -> String {
-    let title: String = source.info.title.chars().take(MAX_WORDS).collect();
+    let title = title(source);
     let words = source.info.description.trim();
     let words = words.split(['\n', '.', ';', '(']).next().unwrap_or_default().trim();
     match words.char_indices().nth(MAX_WORDS) {

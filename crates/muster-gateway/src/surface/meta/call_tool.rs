@@ -25,12 +25,10 @@ use crate::surface::ToolCall;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "call_tool",
-    description: "Run a tool that filter_tools or list_tools showed. Example: {\"name\":\
-        \"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. `arguments` must fit the input \
-        schema that describe_tool shows. The answer is JSON text: {\"isError\":…,\"content\":[…]} with \
-        the tool's own result; errors say how to correct the call. A long result is kept, and a preview \
-        with a handle for get_output is given.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the tool"},"arguments":{"type":"object","description":"Arguments of the tool"},"effect":{"enum":["read","write","destructive"],"description":"The most that the tool may do: it is not run if it may do worse"},"max_tokens":{"type":"integer","default":16000}},"required":["name"]}"#,
+    description: "Run a tool: {\"name\":\"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. Errors say how to correct \
+        the call. The answer is JSON text with isError and content; of a long one you get a preview and a handle \
+        for get_output. `effect`: the worst that the tool may do.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
     budget: 16_000,
     run: Run::Call(run),
 };

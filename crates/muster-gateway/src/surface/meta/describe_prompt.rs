@@ -6,8 +6,8 @@ use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_prompt",
-    description: "Show one prompt in full: its description and the arguments it takes.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as list_prompts gives it"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
+    description: "Show the arguments of a prompt.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}"#,
     budget: 8_000,
     run: Run::Now(answer),
 };

@@ -6,8 +6,8 @@ use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_resource",
-    description: "Show one resource in full: its name, description and MIME type.",
-    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"},"max_tokens":{"type":"integer"}},"required":["uri"]}"#,
+    description: "Describe a resource.",
+    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}"#,
     budget: 4_000,
     run: Run::Now(answer),
 };

@@ -15,13 +15,13 @@ use super::{
     error_text,
     page::{Bounds, Page, echo},
     tool_index::{Shown, summary},
+    unavailable::Unavailable,
 };
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_tool",
-    description: "Show a tool in full, or several: description, JSON Schema of the arguments, effect. Do \
-        this before the first call_tool of a tool.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as filter_tools or list_tools give it"},"names":{"type":"array","items":{"type":"string"},"description":"Several, in place of `name`"},"include_schema":{"type":"boolean","default":true},"max_tokens":{"type":"integer","default":8000}}}"#,
+    description: "Describe tools: text, JSON Schema of the arguments, effect. Do this before a first call.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"names":{"type":"array","items":{"type":"string"}},"include_schema":{"type":"boolean"},"max_tokens":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::Now(answer),
 };
@@ -37,6 +37,8 @@ struct Description<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     input_schema: Option<&'a RawValue>,
     effect: Effect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -46,6 +48,8 @@ struct Several<'a> {
     not_found: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(flatten)]
+    unavailable: Unavailable,
 }
 
 #[derive(Serialize)]
@@ -55,6 +59,8 @@ struct Short<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<String>,
     effect: Effect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<&'a str>,
 }
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
@@ -74,9 +80,8 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     match found(cx, &name) {
         Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
-            let hint = error_text::nearest(cx.request.snapshot, &name);
             let said = format!("Tool not found: {}", shortened(&name));
-            Outcome::failure(error_text::lines(&[said, hint]))
+            Outcome::failure(error_text::not_found(cx.request.snapshot, said, &name))
         }
     }
 }
@@ -100,12 +105,17 @@ fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome
     let page = Page::of(tools.iter(), tools.len(), bounds, cx.budget, full, |shown| short(shown));
     let left =
         page.next.map(|_| "not all fit: ask for fewer at once, or raise max_tokens".to_owned());
-    Outcome::text(raw(&Several { tools: &page.items, not_found, note: left }).get())
+    let unavailable = match not_found.is_empty() {
+        true => Unavailable::default(),
+        false => Unavailable::of(cx.request.snapshot, cx.budget),
+    };
+    Outcome::text(raw(&Several { tools: &page.items, not_found, note: left, unavailable }).get())
 }
 
 fn found(cx: &MetaContext<'_>, name: &str) -> Option<Shown> {
     let state = cx.request.snapshot;
-    let entry = state.catalog.get(name).filter(|entry| state.policy.shows(entry))?;
+    let index = cx.index();
+    let entry = index.listed(state).get(name).filter(|entry| state.policy.shows(entry))?;
     Some(Shown::of(state, entry))
 }
 
@@ -115,6 +125,7 @@ fn short(shown: &Shown) -> Raw {
         summary: summary(shown.description()),
         args: shown.signature(),
         effect: shown.effect(),
+        unavailable: shown.unavailable.as_deref(),
     })
 }
 
@@ -127,6 +138,7 @@ fn description(shown: &Shown, with_schema: bool) -> Raw {
             description: shown.description(),
             input_schema: with_schema.then_some(&*shown.entry.input_schema),
             effect: shown.effect(),
+            unavailable: shown.unavailable.as_deref(),
         });
     };
     definition.set_value("name", shown.name());
@@ -138,5 +150,8 @@ fn description(shown: &Shown, with_schema: bool) -> Raw {
         definition.remove("outputSchema");
     }
     definition.set_value("effect", &shown.effect());
+    if let Some(unavailable) = &shown.unavailable {
+        definition.set_value("unavailable", unavailable);
+    }
     definition.to_raw()
 }

@@ -12,11 +12,8 @@ use muster_core::{
 use muster_workflow::TOOL_PREFIX;
 use serde_json::value::RawValue;
 
-use super::is_meta;
-use crate::{
-    condition::ServerCondition,
-    dispatch::{Absent, GatewaySnapshot},
-};
+use super::{budget::Budget, is_meta, unavailable::Unavailable};
+use crate::{absent::Absent, dispatch::GatewaySnapshot};
 
 /// The longest description of a problem, in characters: it may quote the caller.
 const MAX_PROBLEM: usize = 300;
@@ -64,8 +61,17 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
     lines(&[said, format!("hint: {fix}"), schema.unwrap_or_default()])
 }
 
+/// The error for a tool that is in no list: its server may be absent.
+pub(super) fn not_found(state: &GatewaySnapshot, said: String, name: &str) -> String {
+    let unavailable = Unavailable::of(state, Budget(usize::MAX));
+    match absent(state, name) {
+        Some(absent) => lines(&[said, not_connected(state, absent)]),
+        None => lines(&[said, nearest(state, name), unavailable.sentence()]),
+    }
+}
+
 /// A hint with similar names of tools.
-pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
+fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     if is_meta(name) {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
     }
@@ -119,7 +125,7 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 
 fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
-        return not_connected(absent);
+        return not_connected(state, absent);
     }
     if let Some(workflow) = name.strip_prefix(TOOL_PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
@@ -133,36 +139,25 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is not a server.
-        Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
+        Some(_) | None => not_found(state, format!("tool not found: {name}"), name),
     }
 }
 
-/// The server that a tool's name belongs to, if it is not connected. Whether it has such a tool is
-/// unknown.
+/// The server that a tool's name belongs to, if it is lost or not connected yet. Whether it has such a tool
+/// is known only if it was connected before.
 fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
-    state
-        .absent
-        .iter()
-        .find(|(start, _)| name.starts_with(start.as_str()))
-        .map(|(_, absent)| absent)
+    let mut absent = state.absent.iter().filter(|(_, absent)| !absent.condition.is_down());
+    absent.find(|(start, _)| name.starts_with(start.as_str())).map(|(_, absent)| absent)
 }
 
-fn not_connected(Absent { server, condition, error }: &Absent) -> String {
-    let hint = match (condition, error) {
-        (ServerCondition::AuthRequired, _) => {
-            format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
-        }
-        (ServerCondition::AwaitingApproval, _) => {
-            format!("an operator must approve it first: muster approve mcpserver {server}")
-        }
-        (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
-        (_, error) => {
-            let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
-            format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
-        }
-    };
-    let status = condition.as_str();
-    lines(&[format!("server not connected: {server} (status: {status})"), format!("hint: {hint}")])
+fn not_connected(state: &GatewaySnapshot, absent: &Absent) -> String {
+    let (server, status) = (&absent.server, absent.condition.as_str());
+    let reason = absent.reason().map(|reason| format!("reason: {reason}"));
+    lines(&[
+        format!("server not connected: {server} (status: {status})"),
+        reason.unwrap_or_default(),
+        format!("hint: {}", absent.hint(state)),
+    ])
 }
 
 fn near_names(near: &[&str]) -> Option<String> {
@@ -191,27 +186,32 @@ mod tests {
     use muster_core::name::BackendName;
 
     use super::unknown;
-    use crate::{
-        condition::ServerCondition,
-        dispatch::{Absent, GatewaySnapshot},
-    };
+    use crate::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
 
     #[test]
     fn why_a_server_has_no_tools() {
-        let said = |condition, error: Option<&str>| {
-            let server = BackendName::new("slow");
-            let absent = Absent { server, condition, error: error.map(str::to_owned) };
+        let said = |condition, error: Option<&str>, next_retry: Option<&str>| {
+            let absent = Absent {
+                error: error.map(str::to_owned),
+                next_retry: next_retry.map(str::to_owned),
+                ..Absent::new(BackendName::new("slow"), condition)
+            };
             let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
             unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
         };
         assert_eq!(
-            said(ServerCondition::Starting, None),
+            said(ServerCondition::Starting, None, None),
             "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
         );
         assert_eq!(
-            said(ServerCondition::Failed, Some("no such program")),
-            "server not connected: slow (status: failed)\nhint: no such program; start it again with \
-             core_service_start {\"name\": \"slow\"}"
+            said(ServerCondition::Failed, Some("no such program"), Some("2026-01-01T00:00:09Z")),
+            "server not connected: slow (status: failed)\nreason: no such program\nhint: it is tried again at \
+             2026-01-01T00:00:09Z"
+        );
+        assert_eq!(
+            said(ServerCondition::Stopped, None, None),
+            "tool not found: x_slow_ok\nhint: find its name with filter_tools\nhint: these servers are \
+             unavailable: slow"
         );
         assert!(
             unknown(&GatewaySnapshot::default(), "x_slow_ok")

@@ -10,14 +10,17 @@ use muster_core::{
     effect::Effect,
     glob::{CaseSensitivity, Glob},
 };
+use muster_search::verdict::MatchStrength;
 use serde_json::{Value, value::RawValue};
 
-use self::reply::{FilterReply, Missing, item};
+use self::reply::{FilterReply, Judgement, item};
 use super::{
     MetaContext, MetaTool, Run,
     arguments::MetaArguments,
+    budget::Budget,
     page::{Bounds, Page, echo},
     tool_index::{self, Shown},
+    unavailable::Unavailable,
 };
 use crate::dispatch::GatewaySnapshot;
 
@@ -28,11 +31,9 @@ const WITH_SCHEMAS: usize = 6_000;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "filter_tools",
-    description: "Find tools. Say what you want to do in `query` (\"create github issue\") and get the \
-        best matches, each with a one-line summary, its arguments (`?`: optional) and its effect; or \
-        narrow down by the other filters. All filters given must match. Run a match with call_tool, \
-        after describe_tool where the line of arguments is not enough.",
-    input_schema: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of the task; results come best first with a score"},"pattern":{"type":"string","description":"Glob over the whole name: * ? [a-z], such as *issue*"},"description_filter":{"type":"string","description":"Text that the description contains"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"labels":{"type":"object","description":"Labels that a workflow must have"},"effect":{"enum":["read","write","destructive"],"description":"The most that a tool may do"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false,"description":"Give full descriptions and input schemas"},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer","description":"What the answer may cost"}}}"#,
+    description: "Find tools: `query` says what to do (\"create github issue\"). The best matches come first, with \
+        arguments (`?`: optional) and effect. All filters that are given must match.",
+    input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"pattern":{"type":"string","description":"Glob such as *issue*"},"description_filter":{"type":"string"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"labels":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"case_sensitive":{"type":"boolean"},"include_schema":{"type":"boolean"},"limit":{"type":"integer","default":5},"offset":{"type":"integer"},"max_tokens":{"type":"integer"}}}"#,
     budget: 1_200,
     run: Run::List(answer),
 };
@@ -71,7 +72,13 @@ pub(super) enum Detail {
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     match Filter::read(given) {
-        Ok(filter) => filter.answer(cx),
+        Ok(filter) => {
+            let budget = match filter.detail {
+                Detail::Schema => cx.budget_or(WITH_SCHEMAS),
+                Detail::Summary | Detail::Description => cx.budget,
+            };
+            filter.answer(cx, budget, None)
+        }
         Err(problem) => Outcome::failure(problem),
     }
 }
@@ -82,8 +89,8 @@ enum Passing<'a> {
     Ranked(RankedTools<'a>),
 }
 
-/// A tool and its score.
-type Found<'a> = (&'a Shown, Option<f64>);
+/// A tool, with its score and strength if it was searched for.
+type Found<'a> = (&'a Shown, Option<(f32, MatchStrength)>);
 
 impl Filter {
     /// No filter.
@@ -122,10 +129,17 @@ impl Filter {
         })
     }
 
-    /// The requested page.
-    pub(super) fn answer(&self, cx: &MetaContext<'_>) -> Outcome {
-        let total_tools = tool_index::count(cx.request.snapshot);
-        if total_tools == 0 {
+    /// The requested page, with a remark if nothing else is to be said.
+    pub(super) fn answer(
+        &self,
+        cx: &MetaContext<'_>,
+        budget: Budget,
+        remark: Option<&'static str>,
+    ) -> Outcome {
+        let (state, index) = (cx.request.snapshot, cx.index());
+        let total_tools = index.count(state);
+        let unavailable = Unavailable::of(state, budget);
+        if total_tools == 0 && unavailable.is_empty() {
             return Outcome::text("No tools available to filter");
         }
         let pattern = self.pattern.as_deref();
@@ -136,36 +150,27 @@ impl Filter {
                 return Outcome::failure(format!("Invalid pattern {pattern:?}: {problem}"));
             }
         };
-        let budget = match self.detail {
-            Detail::Schema => cx.budget_or(WITH_SCHEMAS),
-            Detail::Summary | Detail::Description => cx.budget,
-        };
-        let index = cx.index();
-        let full = |found: &Found<'_>| item(*found, self.detail);
-        let short = |found: &Found<'_>| item(*found, Detail::Summary);
-        let (page, missing) = match self.passing(&index, cx, glob.as_ref()) {
+        let full = |found: &Found<'_>| item(state, *found, self.detail);
+        let short = |found: &Found<'_>| item(state, *found, Detail::Summary);
+        let (page, judgement) = match self.passing(&index, cx, glob.as_ref()) {
             Passing::Listed(passing) => {
                 let rest = passing.iter().skip(self.bounds.offset).map(|shown| (*shown, None));
                 (Page::of(rest, passing.len(), self.bounds, budget, full, short), None)
             }
             Passing::Ranked(ranked) => {
-                let missing = Missing::of(&ranked);
-                let nothing = missing.as_ref().is_some_and(|missing| missing.nothing);
+                let judgement = Judgement::of(&ranked);
+                let nothing = judgement.is_no_such_tool();
                 let total = if nothing { 0 } else { ranked.total };
-                let scored: Vec<(Shown, f64)> = ranked
-                    .found
-                    .iter()
-                    .filter(|_| !nothing)
-                    .map(|found| {
-                        (Shown::of(cx.request.snapshot, found.entry), f64::from(found.score))
-                    })
+                let found = ranked.found.iter().filter(|_| !nothing).skip(self.bounds.offset);
+                let scored: Vec<(Shown, (f32, MatchStrength))> = found
+                    .map(|found| (Shown::of(state, found.entry), (found.score, found.strength)))
                     .collect();
-                let rest = scored.iter().skip(self.bounds.offset);
-                let rest = rest.map(|(shown, score)| (shown, Some(*score)));
-                (Page::of(rest, total, self.bounds, budget, full, short), missing)
+                let rest = scored.iter().map(|(shown, scored)| (shown, Some(*scored)));
+                (Page::of(rest, total, self.bounds, budget, full, short), Some(judgement))
             }
         };
-        Outcome::text(FilterReply { filter: self, total_tools, page, missing }.within(budget))
+        let reply = FilterReply { filter: self, total_tools, page, judgement, unavailable, remark };
+        Outcome::text(reply.within(budget))
     }
 
     /// All tools that match; with a query those up to the end of the page, best first.
@@ -184,7 +189,7 @@ impl Filter {
         let Some(query) = &self.query else {
             let passes = |shown: &&Shown| {
                 let entry = &shown.entry;
-                let source = state.catalog.source(entry.backend.as_str());
+                let source = index.listed(state).source(entry.backend.as_str());
                 named(shown.name())
                     && wanted.as_deref().is_none_or(|text| match self.case {
                         CaseSensitivity::Sensitive => shown.description().contains(text),

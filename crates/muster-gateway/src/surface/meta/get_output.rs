@@ -18,10 +18,9 @@ use crate::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_output",
-    description: "Read an answer that was too long and kept under a handle: a page from `offset` (bytes) \
-        or `line`, the lines that match `grep`, what a JSON `path` selects, the last `tail` lines, or \
-        just a `count`.",
-    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"Where to go on, as the last piece said"},"line":{"type":"integer","minimum":1},"limit":{"type":"integer","minimum":1,"description":"Lines at most"},"grep":{"type":"string","description":"Regular expression"},"path":{"type":"string","description":"JSON path such as $.items[0].name"},"tail":{"type":"integer","minimum":1},"count":{"type":"boolean","description":"Count lines, matches or selected items"},"max_tokens":{"type":"integer","default":4000}},"required":["handle"]}"#,
+    description: "Read a result by its handle: from `offset` (bytes) or `line`, the lines that match `grep` (regex), what \
+        `path` (JSONPath) selects, the last `tail` lines, or a `count`.",
+    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"line":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"path":{"type":"string"},"tail":{"type":"integer"},"count":{"type":"boolean"},"max_tokens":{"type":"integer"}},"required":["handle"]}"#,
     budget: BUDGET,
     run: Run::Look(run),
 };

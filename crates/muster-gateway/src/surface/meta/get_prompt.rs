@@ -17,8 +17,8 @@ use crate::surface::ToolCall;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_prompt",
-    description: "Fill in a prompt and get its messages. describe_prompt shows its arguments.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the prompt"},"arguments":{"type":"object","description":"Arguments of the prompt; values are text"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
+    description: "Fill in a prompt.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#,
     budget: 16_000,
     run: Run::Ask(run),
 };

@@ -19,8 +19,8 @@ use crate::surface::ToolCall;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_resource",
-    description: "Read a resource: its text, or its data where it is binary.",
-    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"},"max_tokens":{"type":"integer"}},"required":["uri"]}"#,
+    description: "Read a resource.",
+    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}"#,
     budget: 16_000,
     run: Run::Ask(run),
 };

@@ -11,23 +11,31 @@ use super::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_core_tools",
-    description: "List muster's own tools (core_*): they manage servers, services and configuration. \
-        Run them through call_tool.",
-    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
-    budget: 38_000,
+    description: "List muster's own tools (core_*), for servers, workflows and services.",
+    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean"},"offset":{"type":"integer"}}}"#,
+    budget: 6_000,
     run: Run::List(answer),
 };
+
+/// The default budget of a reply with descriptions or schemas.
+const IN_FULL: usize = 38_000;
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let bounds = match Bounds::of(given, usize::MAX) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };
-    let include_schema = given.flag("include_schema").unwrap_or(true);
-    let filter = Filter {
-        pattern: Some("core*".to_owned()),
-        detail: if include_schema { Detail::Schema } else { Detail::Description },
-        ..Filter::all(bounds)
+    let detail = match given.flag("include_schema") {
+        Some(true) => Detail::Schema,
+        Some(false) => Detail::Description,
+        None => Detail::Summary,
     };
-    filter.answer(cx)
+    let filter = Filter { pattern: Some("core*".to_owned()), detail, ..Filter::all(bounds) };
+    match detail {
+        Detail::Summary => {
+            let more = "for full descriptions and the inputSchema of each pass include_schema=true";
+            filter.answer(cx, cx.budget, Some(more))
+        }
+        Detail::Description | Detail::Schema => filter.answer(cx, cx.budget_or(IN_FULL), None),
+    }
 }

@@ -16,8 +16,8 @@ use super::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_prompts",
-    description: "List prompts that can be filled in with get_prompt.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    description: "List prompts.",
+    input_schema: r#"{"type":"object","properties":{"offset":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::List(answer),
 };

@@ -16,9 +16,8 @@ use crate::dispatch::CORE_BACKEND;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_resources",
-    description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
-        for many: fill in its {placeholders}.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    description: "List resources. Fill in the {placeholders} of a `uriTemplate`.",
+    input_schema: r#"{"type":"object","properties":{"offset":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::List(answer),
 };

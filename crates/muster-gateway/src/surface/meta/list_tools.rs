@@ -10,17 +10,18 @@ use serde::Serialize;
 use super::{
     MetaContext, MetaTool, Run,
     arguments::MetaArguments,
+    budget::Budget,
     page::{Bounds, Page},
     tool_index::{Shown, summary},
+    unavailable::Unavailable,
 };
 
 const DEFAULT_LIMIT: usize = 100;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_tools",
-    description: "List the tools that can be run through call_tool, one line each, in pages. To find a \
-        tool for a task, filter_tools with a `query` is quicker.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0,"description":"Where the page begins"},"max_tokens":{"type":"integer"}}}"#,
+    description: "List all tools in pages, with their arguments (`?`: optional).",
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer"},"offset":{"type":"integer"},"max_tokens":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::List(answer),
 };
@@ -34,13 +35,19 @@ struct ListReply<'a> {
     next_offset: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(flatten)]
+    unavailable: Unavailable,
 }
 
 #[derive(Serialize)]
 struct Item<'a> {
     name: &'a str,
     description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<String>,
     effect: Effect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<&'a str>,
 }
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
@@ -50,19 +57,28 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     };
     let index = cx.index();
     let tools = index.tools(cx.request.snapshot);
+    let unavailable = Unavailable::of(cx.request.snapshot, cx.budget);
+    let budget = Budget(cx.budget.0.saturating_sub(unavailable.cost()));
     let rest = tools.iter().skip(bounds.offset);
-    let page = Page::of(rest, tools.len(), bounds, cx.budget, item, item);
+    let page = Page::of(rest, tools.len(), bounds, budget, item, item);
     let answer = ListReply {
         tools: &page.items,
         total: page.total,
         truncated: page.next.is_some(),
         next_offset: page.next,
         note: page.note("tools", ", or find one with filter_tools"),
+        unavailable,
     };
     Outcome::text(raw(&answer).get())
 }
 
 fn item(shown: &&Shown) -> Raw {
     let description = &summary(shown.description());
-    raw(&Item { name: shown.name(), description, effect: shown.effect() })
+    raw(&Item {
+        name: shown.name(),
+        description,
+        args: shown.signature(),
+        effect: shown.effect(),
+        unavailable: shown.unavailable.as_deref(),
+    })
 }

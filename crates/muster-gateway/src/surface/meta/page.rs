@@ -34,6 +34,8 @@ pub(super) struct Page {
     pub(super) total: usize,
     /// The offset of the next page, if there is one.
     pub(super) next: Option<usize>,
+    /// Whether the budget ended the page before the limit did.
+    pub(super) is_cut: bool,
 }
 
 impl Page {
@@ -49,7 +51,7 @@ impl Page {
     ) -> Self {
         let Bounds { offset, limit } = bounds;
         let room = budget.0.saturating_sub(AROUND);
-        let mut page = Self { items: Vec::new(), total, next: None };
+        let mut page = Self { items: Vec::new(), total, next: None, is_cut: false };
         let mut cost = 0;
         for (at, item) in (offset..).zip(items) {
             if page.items.len() == limit {
@@ -66,6 +68,7 @@ impl Page {
             cost += token_estimate::estimate(item.get()) + 1;
             if cost > room {
                 page.next = Some(at);
+                page.is_cut = true;
                 break;
             }
             page.items.push(item);
@@ -77,7 +80,10 @@ impl Page {
     pub(super) fn note(&self, what: &str, narrower: &str) -> Option<String> {
         let next = self.next?;
         let (shown, total) = (self.items.len(), self.total);
-        Some(format!("{shown} of {total} {what}; for the next ones pass offset={next}{narrower}"))
+        let cut = if self.is_cut { " (as many as max_tokens allows)" } else { "" };
+        Some(format!(
+            "{shown} of {total} {what}{cut}; for the next ones pass offset={next}{narrower}"
+        ))
     }
 }
 

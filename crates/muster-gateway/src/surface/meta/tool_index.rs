@@ -1,15 +1,19 @@
-//! The index of the tools that a caller may call: core tools first, then the others, each by name. Lists and
-//! search indexes are made on first use.
+//! The index of the tools that a caller may call, and of the last known ones of servers that are lost. Lists
+//! and search indexes are made on first use.
 
 use std::sync::{Arc, OnceLock};
 
 use muster_core::{
-    catalog::{CatalogSource, ToolEntry, ranked::RankedTools},
+    catalog::{
+        CatalogSnapshot, CatalogSource, ToolEntry,
+        ranked::{RankedTool, RankedTools},
+    },
     effect::Effect,
     name::BackendName,
     schema::signature,
 };
 use muster_search::{index::Index, meaning::nearness};
+use muster_workflow::TOOL_PREFIX;
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
@@ -21,6 +25,8 @@ pub(in crate::surface) const MAX_SIGNATURE: usize = 100;
 /// The tools of a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct ToolIndex {
+    /// The catalog with the last known tools of absent servers.
+    listed: OnceLock<CatalogSnapshot>,
     tools: OnceLock<Vec<Shown>>,
     /// A search index over the policy's own descriptions, if it sets any.
     index: OnceLock<Option<Index>>,
@@ -41,24 +47,81 @@ pub(super) struct Shown {
     instead: Option<Arc<str>>,
     /// The effect that the policy declares.
     said: Option<Effect>,
+    /// Why it cannot be called now.
+    pub(super) unavailable: Option<Box<str>>,
     /// The description in lower case, made on first use.
     small: OnceLock<Box<str>>,
 }
 
+/// The origins of tools, in the order of lists: what the user configured comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ToolOrigin {
+    Server,
+    Workflow,
+    Cli,
+    LostServer,
+    BundledCli,
+    Core,
+}
+
+impl ToolOrigin {
+    fn of(shown: &Shown, source: Option<&CatalogSource>) -> Self {
+        let entry = &*shown.entry;
+        match source {
+            _ if is_core(entry) => Self::Core,
+            _ if shown.unavailable.is_some() => Self::LostServer,
+            _ if entry.name.as_str().starts_with(TOOL_PREFIX) => Self::Workflow,
+            _ if entry.definition.is_some() => Self::Server,
+            Some(source) if source.is_bundled => Self::BundledCli,
+            _ if entry.params.is_some() => Self::Cli,
+            _ => Self::Workflow,
+        }
+    }
+}
+
+/// Whether a tool is the gateway's own.
+pub(super) fn is_core(entry: &ToolEntry) -> bool {
+    entry.definition.is_none() && entry.name.as_str().starts_with("core_")
+}
+
 impl ToolIndex {
-    /// The tools in order.
+    /// The catalog with the last known tools of absent servers. It shares everything with the catalog
+    /// if there are none.
+    pub(super) fn listed(&self, state: &GatewaySnapshot) -> &CatalogSnapshot {
+        self.listed.get_or_init(|| {
+            let lost = state.absent.values().filter_map(|absent| absent.last.as_deref());
+            lost.fold(state.catalog.clone(), |listed, last| {
+                let is_free = |entry: &ToolEntry| listed.get(entry.name.as_str()).is_none();
+                let some = last.some_tools(is_free);
+                listed.with(some)
+            })
+        })
+    }
+
+    /// The tools by origin and name.
     pub(super) fn tools(&self, state: &GatewaySnapshot) -> &[Shown] {
         self.tools.get_or_init(|| {
-            let shown = |entry: &&Arc<ToolEntry>| state.policy.shows(entry);
-            let (mut tools, others): (Vec<Shown>, Vec<Shown>) = state
-                .catalog
+            let listed = self.listed(state);
+            let mut tools: Vec<(ToolOrigin, Shown)> = listed
                 .sorted()
-                .filter(shown)
-                .map(|entry| Shown::of(state, entry))
-                .partition(|shown| shown.name().starts_with("core_"));
-            tools.extend(others);
-            tools
+                .filter(|entry| state.policy.shows(entry))
+                .map(|entry| {
+                    let shown = Shown::of(state, entry);
+                    (ToolOrigin::of(&shown, listed.source(entry.backend.as_str())), shown)
+                })
+                .collect();
+            tools.sort_by_key(|(origin, _)| *origin);
+            tools.into_iter().map(|(_, shown)| shown).collect()
         })
+    }
+
+    /// The number of tools.
+    pub(super) fn count(&self, state: &GatewaySnapshot) -> usize {
+        let listed = self.listed(state);
+        match state.policy.shows_all() {
+            true => listed.len(),
+            false => listed.sorted().filter(|entry| state.policy.shows(entry)).count(),
+        }
     }
 
     /// The tools that match a query, best first.
@@ -69,10 +132,10 @@ impl ToolIndex {
         admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool,
         limit: usize,
     ) -> RankedTools<'a> {
+        let listed = self.listed(state);
         let own = self.index.get_or_init(|| {
             let other = |entry: &ToolEntry| *state.policy.description(entry) != *entry.description;
-            let mut backends: Vec<&BackendName> = state
-                .catalog
+            let mut backends: Vec<&BackendName> = listed
                 .sources()
                 .filter(|source| source.entries().iter().any(|entry| other(entry)))
                 .map(|source| &source.backend)
@@ -80,9 +143,9 @@ impl ToolIndex {
             backends.dedup();
             let words = |entry| state.policy.description(entry);
             (!backends.is_empty())
-                .then(|| state.catalog.index_with_descriptions(backends.into_iter(), words))
+                .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
-        let index = own.as_ref().unwrap_or_else(|| state.catalog.index());
+        let index = own.as_ref().unwrap_or_else(|| listed.index());
         let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             state.policy.shows(entry) && admit(source, entry)
         };
@@ -91,16 +154,24 @@ impl ToolIndex {
             question.embeddings?.of(entry).map(|vector| nearness(vector, meant))
         };
         let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
-        state.catalog.ranker(index).search(question.text, shown, near, limit)
+        // The order of a page must not depend on its size, so that whole chunks are ordered.
+        let limit = limit.div_ceil(CHUNK).saturating_mul(CHUNK);
+        let mut ranked = listed.ranker(index).search(question.text, shown, near, limit);
+        for chunk in ranked.found.chunks_mut(CHUNK) {
+            core_last(chunk);
+        }
+        ranked
     }
 }
 
-/// The number of tools that a snapshot shows.
-pub(super) fn count(state: &GatewaySnapshot) -> usize {
-    if state.policy.shows_all() {
-        return state.catalog.len();
-    }
-    state.catalog.sorted().filter(|entry| state.policy.shows(entry)).count()
+/// The number of matches that are ordered together.
+const CHUNK: usize = 32;
+
+/// Moves core tools behind the others, except for those that match better or are named.
+fn core_last(found: &mut [RankedTool<'_>]) {
+    let others = found.iter().filter(|one| !is_core(one.entry));
+    let Some(best) = others.map(|one| one.strength).max() else { return };
+    found.sort_by_key(|one| is_core(one.entry) && !one.is_named && one.strength <= best);
 }
 
 impl Shown {
@@ -109,7 +180,8 @@ impl Shown {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
         let said = state.policy.ruled_effect(entry);
-        Self { entry: Arc::clone(entry), instead, said, small: OnceLock::new() }
+        let unavailable = state.absence_of(entry).map(|absent| absent.summary().into());
+        Self { entry: Arc::clone(entry), instead, said, unavailable, small: OnceLock::new() }
     }
 
     /// The name that agents use.

@@ -12,14 +12,17 @@ use crate::{
     commands::{gateway_args::GatewaySession, resource_kinds::ResourceKind},
     error::CommandError,
     output::{
-        Printer,
+        self, Printer,
         table::{self, Column},
     },
 };
 
 const TOOLS: &[Column<ToolInfo>] = &[
     Column::new("name", |tool| tool.name.clone()),
-    Column::cut("description", 60, |tool| tool.description.clone()),
+    Column::cut("description", 60, |tool| match &tool.unavailable {
+        Some(why) => format!("(unavailable, {why}) {}", tool.description),
+        None => tool.description.clone(),
+    }),
     Column::wide("server", |tool| tool.server.trim_end_matches('/').to_owned()),
     Column::wide("args", |tool| {
         let parameters = tool.parameters();
@@ -108,8 +111,10 @@ pub(super) async fn list(
             print(session, args, items, PROMPTS, prompt, ("prompt", "prompts"))
         }
         _ => {
-            let items = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
-            print(session, args, items, TOOLS, tool, ("tool", "tools"))
+            let page = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
+            print(session, args, page.tools, TOOLS, tool, ("tool", "tools"))?;
+            page.unavailable.iter().for_each(|server| output::warn(&server.sentence()));
+            Ok(())
         }
     }
 }

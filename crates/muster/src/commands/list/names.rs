@@ -40,7 +40,7 @@ pub(crate) async fn names(remote: &Remote, kind: ResourceKind) -> Result<Vec<Str
             list.executions.into_iter().map(|run| run.execution_id).collect()
         }
         ResourceKind::Tool => {
-            inventory::tools_behind(remote).await?.into_iter().map(|tool| tool.name).collect()
+            inventory::tools_behind(remote).await?.tools.into_iter().map(|tool| tool.name).collect()
         }
         ResourceKind::Resource => {
             let list: Vec<ResourceInfo> = inventory::list(remote, ListKind::Resources).await?;

@@ -9,6 +9,7 @@ use crate::{
     surface::meta::{
         budget::Budget,
         tool_index::{MAX_SIGNATURE, summary},
+        unavailable::Unavailable,
     },
 };
 
@@ -19,11 +20,15 @@ enum Brief<'a> {
         summary: &'a [BriefCli<'a>],
         #[serde(skip_serializing_if = "Option::is_none")]
         more: Option<usize>,
+        #[serde(flatten)]
+        unavailable: &'a Unavailable,
     },
     Search {
         results: &'a [BriefTool<'a>],
         #[serde(skip_serializing_if = "Option::is_none")]
         more: Option<usize>,
+        #[serde(flatten)]
+        unavailable: &'a Unavailable,
     },
 }
 
@@ -48,18 +53,22 @@ struct BriefTool<'a> {
 /// As many results as `budget` holds, in order.
 pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budget) -> String {
     match answer {
-        Answer::Summary { summary } => {
+        Answer::Summary { summary, unavailable } => {
             let items: Vec<BriefCli<'_>> = summary.iter().map(of_cli).collect();
-            let written = |summary: &[BriefCli<'_>], more| raw(&Brief::Summary { summary, more });
+            let written = |summary: &[BriefCli<'_>], more| {
+                raw(&Brief::Summary { summary, more, unavailable })
+            };
             fitting(budget, items.len(), |count| {
                 let (head, more) = split(&items, count);
                 written(head, more).get().to_owned()
             })
         }
-        Answer::Search { results } => {
+        Answer::Search { results, unavailable } => {
             let items: Vec<BriefTool<'_>> =
                 results.iter().map(|found| of_tool(state, found)).collect();
-            let written = |results: &[BriefTool<'_>], more| raw(&Brief::Search { results, more });
+            let written = |results: &[BriefTool<'_>], more| {
+                raw(&Brief::Search { results, more, unavailable })
+            };
             fitting(budget, items.len(), |count| {
                 let (head, more) = split(&items, count);
                 written(head, more).get().to_owned()

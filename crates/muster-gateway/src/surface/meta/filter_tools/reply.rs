@@ -1,11 +1,8 @@
 //! The reply of `filter_tools`, within its budget.
 
-use std::collections::BTreeMap;
-
 use muster_core::{
     catalog::ranked::RankedTools,
     effect::Effect,
-    glob::CaseSensitivity,
     json::{Raw, raw},
 };
 use muster_search::verdict::SearchVerdict;
@@ -17,9 +14,11 @@ use super::{
         budget::Budget,
         page::{Page, echo, shortened},
         tool_index::summary,
+        unavailable::Unavailable,
     },
     Detail, Filter, Found,
 };
+use crate::dispatch::GatewaySnapshot;
 
 /// The number of suggestions where nothing was found.
 const MOST_NEAR: usize = 3;
@@ -30,45 +29,80 @@ pub(super) struct FilterReply<'a> {
     pub(super) filter: &'a Filter,
     pub(super) total_tools: usize,
     pub(super) page: Page,
-    pub(super) missing: Option<Missing>,
+    /// What the search says about its matches.
+    pub(super) judgement: Option<Judgement>,
+    pub(super) unavailable: Unavailable,
+    /// A note for a reply without another.
+    pub(super) remark: Option<&'static str>,
 }
 
-/// The terms of a query that match nothing.
-pub(super) struct Missing {
-    /// Whether no tool matches.
-    pub(super) nothing: bool,
-    words: Vec<String>,
-    servers: Vec<String>,
-    names: Vec<String>,
+/// Whether a search found what it was asked for, in words.
+#[derive(Default, Serialize)]
+pub(super) struct Judgement {
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmatched_terms: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest_servers: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest_tools: Vec<String>,
 }
 
-impl Missing {
-    /// None if every term matches.
-    pub(super) fn of(ranked: &RankedTools<'_>) -> Option<Self> {
-        let nothing = matches!(ranked.verdict, SearchVerdict::NoSuchTool { .. });
-        let words = match &ranked.verdict {
-            SearchVerdict::Found => return None,
-            SearchVerdict::Unsure { unmatched_terms }
-            | SearchVerdict::NoSuchTool { unmatched_terms, .. } => {
-                unmatched_terms.iter().take(MOST_WORDS).map(|word| echo(word).to_owned()).collect()
-            }
+const FOUND: &str = "found";
+const UNSURE: &str = "unsure";
+const NO_SUCH_TOOL: &str = "no_such_tool";
+
+impl Judgement {
+    pub(super) fn of(ranked: &RankedTools<'_>) -> Self {
+        let words = ranked.unmatched_terms.iter().take(MOST_WORDS);
+        let unmatched_terms = words.map(|word| echo(word).to_owned()).collect();
+        let verdict = match ranked.verdict {
+            SearchVerdict::Found => FOUND,
+            SearchVerdict::Unsure => UNSURE,
+            SearchVerdict::NoSuchTool { .. } => NO_SUCH_TOOL,
         };
-        let mut servers: Vec<String> = Vec::new();
+        let mut judgement = Self { verdict, unmatched_terms, ..Self::default() };
+        if verdict == FOUND {
+            return judgement;
+        }
         for found in &ranked.found {
             let title = found.source.info.title.to_string();
+            let servers = &mut judgement.nearest_servers;
             if servers.len() < MOST_NEAR && !servers.contains(&title) {
                 servers.push(title);
             }
         }
-        let near = ranked.found.iter().take(MOST_NEAR).filter(|_| nothing);
-        let names = near.map(|found| found.entry.name.to_string()).collect();
-        Some(Self { nothing, words, servers, names })
+        if judgement.is_no_such_tool() {
+            let near = ranked.found.iter().take(MOST_NEAR);
+            judgement.nearest_tools = near.map(|found| found.entry.name.to_string()).collect();
+        }
+        judgement
+    }
+
+    /// Whether no tool matches.
+    pub(super) fn is_no_such_tool(&self) -> bool {
+        self.verdict == NO_SUCH_TOOL
+    }
+
+    /// What is doubtful, in words.
+    fn doubt(&self) -> Option<String> {
+        let unmatched = match self.unmatched_terms.as_slice() {
+            [] => String::new(),
+            words => format!("; no tool mentions `{}`", words.join("`, `")),
+        };
+        match self.verdict {
+            NO_SUCH_TOOL if self.nearest_tools.is_empty() => None,
+            NO_SUCH_TOOL => Some(format!(
+                "no tool matches; see whether one of nearest_tools does it, or say it in other words{unmatched}"
+            )),
+            UNSURE => Some(format!("no tool clearly matches; the nearest are listed{unmatched}")),
+            _ => unmatched.strip_prefix("; ").map(str::to_owned),
+        }
     }
 }
 
 #[derive(Serialize)]
 struct Written<'a> {
-    filters: Filters<'a>,
     total_tools: usize,
     total: usize,
     filtered_count: usize,
@@ -76,42 +110,12 @@ struct Written<'a> {
     tools: &'a [Raw],
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: Option<&'static str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    unmatched_terms: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    nearest_servers: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    nearest_tools: &'a [String],
+    #[serde(flatten)]
+    judgement: Option<&'a Judgement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
-}
-
-/// The filters as they were read.
-#[derive(Serialize)]
-struct Filters<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    query: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pattern: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description_filter: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    category: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effect: Option<Effect>,
-    case_sensitive: bool,
-    include_schema: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<usize>,
-    offset: usize,
+    #[serde(flatten)]
+    unavailable: &'a Unavailable,
 }
 
 #[derive(Serialize)]
@@ -128,7 +132,14 @@ struct Item<'a> {
     input_schema: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
+    /// Whether it comes with the program.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    bundled: bool,
     effect: Effect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#match: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,23 +147,28 @@ struct Item<'a> {
 }
 
 /// A tool in the reply.
-pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
-    let short = detail == Detail::Summary;
+pub(super) fn item(state: &GatewaySnapshot, (shown, scored): Found<'_>, detail: Detail) -> Raw {
+    let (short, backend) = (detail == Detail::Summary, shown.entry.backend.as_str());
+    let bundled = || state.catalog.source(backend).is_some_and(|source| source.is_bundled);
+    let rounded = |score: f32| ((f64::from(score) * 100.0).round() / 100.0).max(0.01);
     raw(&Item {
         name: shown.name(),
         summary: short.then(|| summary(shown.description())),
         args: short.then(|| shown.signature()).flatten(),
         description: (!short).then(|| shown.description()),
         input_schema: (detail == Detail::Schema).then_some(&*shown.entry.input_schema),
-        server: (detail == Detail::Schema).then(|| shown.entry.backend.as_str()),
+        server: (detail == Detail::Schema).then_some(backend),
+        bundled: detail == Detail::Schema && bundled(),
         effect: shown.effect(),
-        score: score.map(|score| ((score * 1e4).round() / 1e4).max(1e-4)),
+        unavailable: shown.unavailable.as_deref(),
+        r#match: scored.map(|(_, strength)| strength.as_str()),
+        score: scored.map(|(score, _)| rounded(score)),
         labels: shown.entry.labels(),
     })
 }
 
 impl FilterReply<'_> {
-    /// The reply within the budget: items are dropped first, then remarks; quotations of the caller are cut.
+    /// The reply within the budget: items are dropped first, then remarks.
     pub(super) fn within(mut self, budget: Budget) -> String {
         loop {
             let text = self.written(budget);
@@ -163,76 +179,57 @@ impl FilterReply<'_> {
                 Some(_) => {
                     let next = self.page.next.map_or(self.page.total, |next| next);
                     self.page.next = Some(next.saturating_sub(1).max(self.filter.bounds.offset));
+                    self.page.is_cut = true;
                 }
-                None if self.missing.is_some() => self.missing = None,
+                None if self.judgement.is_some() => self.judgement = None,
+                None if !self.unavailable.is_empty() => self.unavailable = Unavailable::default(),
                 None => return text,
             }
         }
     }
 
     fn written(&self, budget: Budget) -> String {
-        let Self { filter, page, missing, .. } = self;
-        let none: &[String] = &[];
-        let (words, servers, names) = missing.as_ref().map_or((none, none, none), |missing| {
-            (&missing.words, &missing.servers, &missing.names)
-        });
-        let verdict =
-            missing.as_ref().map(|one| if one.nothing { "no_such_tool" } else { "unsure" });
+        let page = &self.page;
         let answer = Written {
-            filters: self.filters(budget),
             total_tools: self.total_tools,
             total: page.total,
             filtered_count: page.items.len(),
             truncated: page.next.is_some(),
             tools: &page.items,
             next_offset: page.next,
-            verdict: verdict.filter(|_| filter.query.is_some()),
-            unmatched_terms: words,
-            nearest_servers: servers,
-            nearest_tools: names,
+            judgement: self.judgement.as_ref(),
             note: self.note(budget),
+            unavailable: &self.unavailable,
         };
         raw(&answer).get().to_owned()
     }
 
-    fn filters(&self, budget: Budget) -> Filters<'_> {
-        let filter = self.filter;
-        let most = budget.0 / 12;
-        Filters {
-            query: filter.query.as_deref().map(|text| shortened(text, most)),
-            pattern: filter.pattern.as_deref().map(|text| shortened(text, most)),
-            description_filter: filter.description.as_deref().map(|text| shortened(text, most)),
-            server: filter.of.server.as_deref().map(|text| shortened(text, most)),
-            category: filter.of.category.as_deref().map(|text| shortened(text, most)),
-            tags: filter.of.tags.iter().take(3).map(|tag| shortened(tag, most)).collect(),
-            labels: (filter.of.labels.iter().take(3))
-                .map(|(name, value)| (shortened(name, most), shortened(value, most)))
-                .collect(),
-            effect: filter.of.effect,
-            case_sensitive: filter.case == CaseSensitivity::Sensitive,
-            include_schema: filter.detail == Detail::Schema,
-            limit: Some(filter.bounds.limit).filter(|limit| *limit != usize::MAX),
-            offset: filter.bounds.offset,
+    fn note(&self, budget: Budget) -> Option<String> {
+        let mut notes = Vec::new();
+        notes.extend(self.judgement.as_ref().and_then(Judgement::doubt));
+        if self.page.total == 0 && notes.is_empty() {
+            notes.push(self.nothing(budget));
         }
+        if self.page.total == 0 && !self.unavailable.is_empty() {
+            notes.push("a server that is unavailable may have it".to_owned());
+        }
+        let what = match self.judgement {
+            Some(_) => "tools that share words with the query",
+            None => "matches",
+        };
+        notes.extend(self.page.note(what, ""));
+        if notes.is_empty() {
+            notes.extend(self.remark.map(str::to_owned));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    fn note(&self, budget: Budget) -> Option<String> {
-        if self.page.total > 0 {
-            return self.page.note("matches", "");
-        }
+    fn nothing(&self, budget: Budget) -> String {
         let pattern = self.filter.pattern.as_deref().unwrap_or_default();
-        let hint = if !pattern.is_empty() && !pattern.contains(['*', '?', '[']) {
-            let pattern = shortened(pattern, budget.0 / 12);
-            format!("a pattern has to fit the whole name; try *{pattern}*")
-        } else {
-            "try fewer or other words, or see list_tools".to_owned()
-        };
-        Some(match &self.missing {
-            Some(missing) if !missing.names.is_empty() => {
-                "nothing here seems to do that; see whether one of nearest_tools does, or say it in other words"
-                    .to_owned()
-            }
-            _ => format!("nothing matches; {hint}"),
-        })
+        if pattern.is_empty() || pattern.contains(['*', '?', '[']) {
+            return "nothing matches; try fewer or other words, or see list_tools".to_owned();
+        }
+        let pattern = shortened(pattern, budget.0 / 12);
+        format!("nothing matches; a pattern has to fit the whole name; try *{pattern}*")
     }
 }

@@ -1,0 +1,90 @@
+//! Servers whose tools cannot be called now, and what to do about each.
+
+use std::sync::Arc;
+
+use muster_core::{
+    catalog::{CatalogSource, ToolEntry},
+    name::BackendName,
+    text,
+};
+
+use crate::{condition::ServerCondition, dispatch::GatewaySnapshot};
+
+/// The tool that starts a server.
+const START: &str = "core_service_start";
+
+/// A server whose tools cannot be called now.
+#[derive(Debug, Clone)]
+pub struct Absent {
+    /// The server.
+    pub server: BackendName,
+    /// Its condition.
+    pub condition: ServerCondition,
+    /// Its last error. Never holds a secret.
+    pub error: Option<String>,
+    /// When it is tried again, in RFC 3339.
+    pub next_retry: Option<String>,
+    /// Its last listing, if it was lost rather than stopped.
+    pub last: Option<Arc<CatalogSource>>,
+}
+
+impl Absent {
+    /// A server without a listing that is in this condition.
+    pub fn new(server: BackendName, condition: ServerCondition) -> Self {
+        Self { server, condition, error: None, next_retry: None, last: None }
+    }
+
+    /// Its last error in one short line.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let line = text::printable(self.error.as_deref()?);
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// What its caller can do.
+    pub(crate) fn hint(&self, state: &GatewaySnapshot) -> String {
+        let server = &self.server;
+        // Without core tools there is no command either: a server of a command line is only tried again.
+        let start = state.catalog.get(START).map(|entry| match state.policy.shows(entry) {
+            true => format!("{START} {{\"name\": \"{server}\"}}"),
+            false => format!("an operator runs `muster start service {server}`"),
+        });
+        match (self.condition, &self.next_retry, start) {
+            (ServerCondition::AuthRequired, _, Some(_)) => {
+                format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+            }
+            (ServerCondition::AuthRequired, _, None) => "it requires a login".to_owned(),
+            (ServerCondition::AwaitingApproval, ..) => {
+                format!("an operator must approve it first: muster approve mcpserver {server}")
+            }
+            (ServerCondition::Starting, ..) => {
+                "it is still starting; call again in a moment".to_owned()
+            }
+            (_, Some(at), Some(start)) => {
+                format!("it is tried again at {at}; to try now: {start}")
+            }
+            (_, Some(at), None) => format!("it is tried again at {at}"),
+            (_, None, Some(start)) => format!("to start it: {start}"),
+            (_, None, None) => "call again later".to_owned(),
+        }
+    }
+
+    /// Its state and reason in one line.
+    pub(crate) fn summary(&self) -> String {
+        let state = self.condition.as_str();
+        match self.reason() {
+            Some(reason) => format!("{state}: {reason}"),
+            None => state.to_owned(),
+        }
+    }
+}
+
+impl GatewaySnapshot {
+    /// The server of a tool that is listed although its server is absent.
+    pub(crate) fn absence_of(&self, entry: &Arc<ToolEntry>) -> Option<&Absent> {
+        let live = || self.catalog.get(entry.name.as_str());
+        let mut absent = self.absent.values();
+        absent
+            .find(|absent| absent.last.is_some() && absent.server == entry.backend)
+            .filter(|_| !live().is_some_and(|live| Arc::ptr_eq(live, entry)))
+    }
+}
