@@ -39,10 +39,21 @@ impl Index {
     /// The index with `documents` as those of `source`.
     #[must_use]
     pub fn with(&self, source: &str, documents: &[Document<'_>]) -> Self {
+        self.with_each(source, |push| documents.iter().for_each(push))
+    }
+
+    /// The index with the documents that `each` passes as those of `source`. They need not be in memory at
+    /// the same time.
+    #[must_use]
+    pub fn with_each(
+        &self,
+        source: &str,
+        each: impl FnOnce(&mut dyn FnMut(&Document<'_>)),
+    ) -> Self {
         let mut index = self.without(source);
-        if !documents.is_empty() {
-            let shard = Arc::new(build::shard_of(source, documents));
-            let count = shard.len();
+        let shard = Arc::new(build::shard_of(source, each));
+        let count = shard.len();
+        if count > 0 {
             index.parts.push(Part { shard, gone: Arc::default(), count });
             index.tidy();
         }

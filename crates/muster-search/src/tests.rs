@@ -160,7 +160,7 @@ fn strengths_say_how_much_of_the_query_matches() {
         ("read an email", MatchStrength::Weak, SearchVerdict::Unsure, vec!["email".into()]),
         // A sentence has words that no description has.
         (
-            "what rain and temperature will the city of Paris have on Monday",
+            "predict rain and temperature for the city of Paris on Monday",
             MatchStrength::Strong,
             SearchVerdict::Found,
             vec!["paris".into(), "monday".into()],

@@ -66,25 +66,22 @@ pub(super) fn with_source<'a>(
     let info = &source.info;
     let category = info.category.as_deref();
     let tags: Vec<&str> = info.tags.iter().map(String::as_str).chain(category).collect();
-    let fields: Vec<IndexedFields<'_>> =
-        source.entries.iter().map(|entry| IndexedFields::of(entry)).collect();
-    let params: Vec<_> = fields.iter().map(|fields| parameters(&fields.schema)).collect();
-    let documents: Vec<Document<'_>> = source
-        .entries
-        .iter()
-        .zip(fields.iter().zip(&params))
-        .map(|(entry, (fields, parameters))| Document {
-            name: &entry.local_name,
-            full_names: &fields.names,
-            title: &fields.title,
-            server: &info.title,
-            description: words(entry),
-            parameters,
-            tags: &tags,
-            aliases: &[],
-        })
-        .collect();
-    index.with(source.backend.as_str(), &documents)
+    // Parsed schemas take several times the memory of their text, so that only one is there at a time.
+    index.with_each(source.backend.as_str(), |push| {
+        for entry in &source.entries {
+            let fields = IndexedFields::of(entry);
+            push(&Document {
+                name: &entry.local_name,
+                full_names: &fields.names,
+                title: &fields.title,
+                server: &info.title,
+                description: words(entry),
+                parameters: &parameters(&fields.schema),
+                tags: &tags,
+                aliases: &[],
+            });
+        }
+    })
 }
 
 /// The parts of a tool's definition that are indexed.

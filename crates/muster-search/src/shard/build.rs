@@ -16,14 +16,11 @@ const MOST_WORDS: usize = 1_000;
 /// The maximum number of words of a description that are checked for adjacency.
 const MOST_NEIGHBOURS: usize = 256;
 
-/// An index over the documents of one source.
-pub(crate) fn shard_of(source: &str, documents: &[Document<'_>]) -> Shard {
+/// An index over the documents of one source, which `each` passes one by one.
+pub(crate) fn shard_of(source: &str, each: impl FnOnce(&mut dyn FnMut(&Document<'_>))) -> Shard {
     let mut build = Build::default();
-    for document in documents {
-        build.push(document);
-    }
-    let count = documents.len() as u32;
-    let block = Block { source: Arc::from(source), first: 0, count };
+    each(&mut |document| build.push(document));
+    let block = Block { source: Arc::from(source), first: 0, count: build.documents };
     build.finish(vec![block])
 }
 
