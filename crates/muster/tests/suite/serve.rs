@@ -154,7 +154,7 @@ impl Gateway {
         )
     }
 
-    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+    pub(crate) fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
         self.request(&self.head(session), &message.to_string())
     }
 
@@ -270,7 +270,9 @@ fn a_policy_that_cannot_be_read_closes_everything() {
 fn all_core_tools_are_listed_with_their_schemas() {
     let gateway = Gateway::start(&[], &[]);
     let session = gateway.session();
-    let answer = gateway.ask(&session, "tools/call", json!({"name": "list_core_tools"}));
+    let arguments = json!({"include_schema": true});
+    let params = json!({"name": "list_core_tools", "arguments": arguments});
+    let answer = gateway.ask(&session, "tools/call", params);
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     let listed: Value = serde_json::from_str(text).unwrap();
     let tools = listed["tools"].as_array().unwrap();
