@@ -16,6 +16,9 @@ use crate::{
 /// The target of log lines that hold values of arguments. A gateway writes them only for debugging.
 pub const ARGUMENT_VALUES: &str = "argument_values";
 
+/// The target of the audit log: a line for each call.
+pub const AUDIT: &str = "audit";
+
 /// The caller of a tool, and the nesting depth of the call.
 #[derive(Debug, Clone)]
 pub struct Caller {

@@ -10,7 +10,7 @@ use clap_complete::CompleteEnv;
 use crate::{
     commands::{self, Command},
     error::CommandError,
-    output,
+    log, output,
 };
 
 /// One MCP endpoint in front of every CLI and every MCP server you have
@@ -48,7 +48,9 @@ pub fn main() -> ExitCode {
         Ok(typed) => typed,
         Err(error) => return usage::report(&error, &Cli::command(), &words),
     };
-    dispatch(typed).unwrap_or_else(|error| {
+    let done = dispatch(typed);
+    log::flush();
+    done.unwrap_or_else(|error| {
         output::report("Error", &error);
         error.exit_code()
     })

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
-use crate::{error::CommandError, output};
+use crate::{error::CommandError, log, output};
 
 /// Parses the command line and runs `command`, or reports what is wrong with it.
 pub(crate) fn enter<C: Parser>(
@@ -19,7 +19,9 @@ pub(crate) fn enter<C: Parser>(
             return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
         }
     };
-    command(typed).unwrap_or_else(|error| {
+    let done = command(typed);
+    log::flush();
+    done.unwrap_or_else(|error| {
         output::report("error", &error);
         error.exit_code()
     })

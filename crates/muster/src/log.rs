@@ -1,19 +1,27 @@
 //! Log lines for people: on standard error, and in a file when asked for.
 
+mod line_batch;
+
 use std::{
     fmt::{self, Write as _},
-    fs::{File, OpenOptions},
-    io::{self, Write as _},
+    fs::OpenOptions,
+    io,
     path::Path,
+    sync::OnceLock,
 };
 
-use muster_core::call::ARGUMENT_VALUES;
+use muster_core::call::{ARGUMENT_VALUES, AUDIT};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
 use tracing_subscriber::{Layer, filter::FilterFn, layer::Context, prelude::*};
+
+use self::line_batch::{Line, LineBatch};
+
+/// The lines of the process.
+static BATCH: OnceLock<LineBatch> = OnceLock::new();
 
 /// Whether log lines may hold the values of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,43 +43,57 @@ pub fn install(level: LevelFilter, values: ArgumentValues, file: Option<&Path>) 
         *metadata.level() <= level && (shows_values || metadata.target() != ARGUMENT_VALUES)
     };
     let filter = FilterFn::new(shown).with_max_level_hint(level);
-    let subscriber = tracing_subscriber::registry().with(Lines { file }.with_filter(filter));
     // A second installation in one process is a test's; the first stays.
+    let lines = Lines(BATCH.get_or_init(|| LineBatch::new(file)));
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
     drop(tracing::subscriber::set_global_default(subscriber));
     Ok(())
 }
 
-struct Lines {
-    file: Option<File>,
+/// Writes the lines that were collected. Call it before the process ends.
+pub(crate) fn flush() {
+    if let Some(batch) = BATCH.get() {
+        batch.flush();
+    }
 }
+
+struct Lines(&'static LineBatch);
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let (now, level) = (jiff::Zoned::now(), name(*event.metadata().level()));
-        // Every call writes a line: it is put together in one buffer, and written by one system call.
         let mut line = String::with_capacity(LINE_LENGTH);
-        let (hour, minute, second) = (now.hour(), now.minute(), now.second());
-        let written = write!(line, "[{hour:02}:{minute:02}:{second:02}] {level:<8} ");
-        debug_assert!(written.is_ok(), "formatting into text cannot fail");
+        // Every call writes a line, and formatting the time would cost as much as the rest of it.
+        for (before, number) in [('[', now.hour()), (':', now.minute()), (':', now.second())] {
+            line.push(before);
+            line.extend(
+                [number / 10, number % 10].map(|digit| char::from(b'0'.wrapping_add_signed(digit))),
+            );
+        }
+        line.push_str("] ");
         let start = line.len();
+        line.push_str(level);
         event.record(&mut Message(&mut line));
         line.push('\n');
-        // A log line that cannot be written has nowhere to be reported.
-        drop(io::stderr().write_all(line.as_bytes()));
-        if let Some(mut file) = self.file.as_ref() {
-            let (time, message) = (now.strftime("%Y-%m-%d %H:%M:%S"), line.get(start..));
-            let message = message.unwrap_or_default();
-            drop(file.write_all(format!("{time} {level:<8} {message}").as_bytes()));
+        let in_file = self.0.has_file().then(|| {
+            let (time, rest) = (now.strftime("%Y-%m-%d %H:%M:%S"), line.get(start..));
+            format!("{time} {}", rest.unwrap_or_default())
+        });
+        let line = Line { stderr: &line, file: in_file.as_deref() };
+        match event.metadata().target() {
+            AUDIT => self.0.write_later(&line),
+            _ => self.0.write(&line),
         }
     }
 }
 
-fn name(level: Level) -> &'static str {
+/// The name of a level, as wide as all of them.
+const fn name(level: Level) -> &'static str {
     match level {
-        Level::ERROR => "ERROR",
-        Level::WARN => "WARNING",
-        Level::INFO => "INFO",
-        Level::DEBUG | Level::TRACE => "DEBUG",
+        Level::ERROR => "ERROR    ",
+        Level::WARN => "WARNING  ",
+        Level::INFO => "INFO     ",
+        Level::DEBUG | Level::TRACE => "DEBUG    ",
     }
 }
 
@@ -81,13 +103,30 @@ const LINE_LENGTH: usize = 256;
 /// Appends the message and the fields of an event.
 struct Message<'a>(&'a mut String);
 
-impl Visit for Message<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+impl Message<'_> {
+    fn push_name(&mut self, field: &Field) {
         if field.name() != "message" {
             self.0.push(' ');
             self.0.push_str(field.name());
             self.0.push('=');
         }
+    }
+}
+
+impl Visit for Message<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // The names of a call, which need no escapes.
+        if value.bytes().any(|byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\')) {
+            return self.record_debug(field, &value);
+        }
+        self.push_name(field);
+        self.0.push('"');
+        self.0.push_str(value);
+        self.0.push('"');
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.push_name(field);
         let written = write!(Printable(self.0), "{value:?}");
         debug_assert!(written.is_ok(), "formatting into text cannot fail");
     }

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use muster_core::{
-    call::{Call, CallError, Caller, Outcome},
+    call::{AUDIT, Call, CallError, Caller, Outcome},
     json::RawObject,
     spooled::ToolResult,
     text::log_name,
@@ -29,17 +29,21 @@ struct Line {
 impl Audit {
     pub(super) fn begin(caller: &Caller, call: &Call) -> Self {
         // Parsing the arguments is not free.
-        if !tracing::enabled!(target: "audit", tracing::Level::INFO) {
+        if !tracing::enabled!(target: AUDIT, tracing::Level::INFO) {
             return Self(None);
         }
         let names = RawObject::parse(&call.arguments).unwrap_or_default();
-        let names: Vec<_> =
-            names.iter().take(MAX_ARGUMENTS).map(|(name, _)| log_name(name)).collect();
+        let mut arguments = String::new();
+        for (name, _) in names.iter().take(MAX_ARGUMENTS) {
+            let separator = if arguments.is_empty() { "" } else { "," };
+            arguments.push_str(separator);
+            arguments.push_str(&log_name(name));
+        }
         Self(Some(Line {
             subject: Arc::clone(&caller.subject),
             depth: caller.depth,
             tool: log_name(call.tool.as_str()).into_owned(),
-            arguments: names.join(","),
+            arguments,
             began: Instant::now(),
         }))
     }
@@ -52,7 +56,7 @@ impl Audit {
         let Some(Line { subject, depth, tool, arguments, began }) = self.0.take() else { return };
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
-            target: "audit",
+            target: AUDIT,
             %subject,
             depth,
             %tool,
