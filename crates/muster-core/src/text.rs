@@ -27,6 +27,8 @@ pub fn shortened(name: &str) -> Cow<'_, str> {
 /// A name as a log line shows it: on one line, and cut if it is too long for a name.
 pub fn log_name(name: &str) -> Cow<'_, str> {
     match shortened(name) {
+        // Nearly all names.
+        short if short.bytes().all(|byte| matches!(byte, b' '..=b'~')) => short,
         short if short.chars().all(|c| neutralized(c) == c) => short,
         short => Cow::Owned(short.chars().map(neutralized).collect()),
     }

@@ -127,7 +127,7 @@ impl UpstreamConnection {
         match attempt().await {
             Err(error) if error.code() == Some(code::HEADER_MISMATCH) && self.has_routing() => {
                 // The tools have changed since they were listed.
-                self.tools().await?;
+                Box::pin(self.tools()).await?;
                 attempt().await
             }
             result => result,

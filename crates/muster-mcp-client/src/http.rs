@@ -29,7 +29,9 @@ use tracing::debug;
 use self::{
     response::RequestId,
     server_stream::{ReconnectPolicy, StreamHandler},
-    session::{Context, HttpReply, HttpSession, ReplyBody, STREAM_BACKOFF, SessionId},
+    session::{
+        Context, HttpReply, HttpSession, ReplyBody, ResponseStream, STREAM_BACKOFF, SessionId,
+    },
 };
 use crate::{
     error::TransportError,
@@ -138,13 +140,7 @@ impl HttpTransport {
                     TransportError::Invalid("its answer is not one to the request".to_owned())
                 })?
             }
-            ReplyBody::Stream(mut stream) => loop {
-                let payload = stream.next().await?;
-                if let Some(outcome) = self.route(payload, Some(id)).await {
-                    stream.finish().await;
-                    break outcome;
-                }
-            },
+            ReplyBody::Stream(stream) => Box::pin(self.read_stream(*stream, id)).await?,
             ReplyBody::Failure { status, message } => {
                 let text = String::from_utf8_lossy(&message);
                 return Err(match Message::parse_lenient(&text) {
@@ -157,6 +153,21 @@ impl HttpTransport {
             }
         };
         Ok((outcome.map_err(TransportError::refused)?, session))
+    }
+
+    /// Routes the messages of a stream up to the response to a request.
+    async fn read_stream(
+        self: &Arc<Self>,
+        mut stream: ResponseStream,
+        id: u64,
+    ) -> Result<RequestOutcome, TransportError> {
+        loop {
+            let payload = stream.next().await?;
+            if let Some(outcome) = self.route(payload, Some(id)).await {
+                stream.finish().await;
+                return Ok(outcome);
+            }
+        }
     }
 
     /// Routes a message; returns it if it is the response to `own`.

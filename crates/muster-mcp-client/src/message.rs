@@ -2,6 +2,7 @@
 
 use muster_core::json::{Raw, RawObject, raw};
 use muster_mcp::wire::{RpcError, error_body, result_body};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// A response to a request: ours or an upstream's.
@@ -43,6 +44,9 @@ pub(crate) fn request_number(id: &RawValue) -> Option<u64> {
     id.get().trim_matches('"').parse().ok()
 }
 
+/// The room for a usual message.
+const MESSAGE_LENGTH: usize = 512;
+
 /// Writes a request or notification, parameter by parameter.
 #[derive(Debug)]
 pub(crate) struct MessageWriter {
@@ -53,29 +57,40 @@ pub(crate) struct MessageWriter {
 impl MessageWriter {
     /// Begins a request. Methods are words of the protocol and need no escaping.
     pub(crate) fn request(id: u64, method: &str) -> Self {
-        Self::begin(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"#))
+        let mut bytes = Vec::with_capacity(MESSAGE_LENGTH);
+        bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        write_json(&mut bytes, &id);
+        bytes.push(b',');
+        Self::begin(bytes, method)
     }
 
     /// Begins a notification.
     pub(crate) fn notification(method: &str) -> Self {
-        Self::begin(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"#))
+        Self::begin(br#"{"jsonrpc":"2.0","#.to_vec(), method)
     }
 
-    fn begin(text: String) -> Self {
-        Self { bytes: text.into_bytes(), first: true }
+    fn begin(mut bytes: Vec<u8>, method: &str) -> Self {
+        bytes.extend_from_slice(br#""method":""#);
+        bytes.extend_from_slice(method.as_bytes());
+        bytes.extend_from_slice(br#"","params":{"#);
+        Self { bytes, first: true }
     }
 
     /// Adds a parameter, its value as written.
     #[must_use]
     pub(crate) fn raw(mut self, key: &str, value: &RawValue) -> Self {
+        self.add_key(key);
+        self.bytes.extend_from_slice(value.get().as_bytes());
+        self
+    }
+
+    fn add_key(&mut self, key: &str) {
         if !std::mem::take(&mut self.first) {
             self.bytes.push(b',');
         }
         self.bytes.push(b'"');
         self.bytes.extend_from_slice(key.as_bytes());
         self.bytes.extend_from_slice(b"\":");
-        self.bytes.extend_from_slice(value.get().as_bytes());
-        self
     }
 
     /// Adds a parameter if there is a value.
@@ -89,9 +104,10 @@ impl MessageWriter {
 
     /// Adds a string parameter.
     #[must_use]
-    pub(crate) fn text(self, key: &str, value: &str) -> Self {
-        let value = raw(value);
-        self.raw(key, &value)
+    pub(crate) fn text(mut self, key: &str, value: &str) -> Self {
+        self.add_key(key);
+        write_json(&mut self.bytes, value);
+        self
     }
 
     /// Adds the members of an object, except those in `skip`.
@@ -111,6 +127,11 @@ impl MessageWriter {
         self.bytes.extend_from_slice(b"}}");
         self.bytes
     }
+}
+
+fn write_json(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let written = serde_json::to_writer(bytes, value);
+    debug_assert!(written.is_ok(), "writing numbers and texts into memory cannot fail");
 }
 
 /// Our response to a request of an upstream.

@@ -87,7 +87,10 @@ impl MessageRouter {
         sink: &Arc<dyn MessageSink>,
     ) -> Option<RequestOutcome> {
         match payload {
-            Payload::Memory(bytes) => self.route(&String::from_utf8_lossy(&bytes), own, sink),
+            Payload::Memory(bytes) => match std::str::from_utf8(&bytes) {
+                Ok(text) => self.route(text, own, sink),
+                Err(_) => self.route(&String::from_utf8_lossy(&bytes), own, sink),
+            },
             Payload::Spooled(file) => Box::pin(self.route_spooled(file, own, sink)).await,
         }
     }

@@ -76,7 +76,8 @@ impl Transport {
         if let Self::Http(http) = self {
             let mut guard = RequestGuard::new(router, request, cancel)?;
             let body = write(guard.id).into();
-            let result = http.request(guard.id, body, routing.as_ref()).await;
+            // Its future is long, and calls over other transports need not reserve the memory for it.
+            let result = Box::pin(http.request(guard.id, body, routing.as_ref())).await;
             guard.complete();
             return result;
         }

@@ -20,6 +20,7 @@ mod in_flight;
 mod options;
 mod origin_check;
 mod param_check;
+mod request_headers;
 mod responses;
 mod route;
 mod serving;

@@ -208,13 +208,6 @@ enum Key {
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Serialize)]
-struct ResultMessage<'a> {
-    jsonrpc: &'static str,
-    id: &'a RawValue,
-    result: &'a RawValue,
-}
-
-#[derive(Serialize)]
 struct ErrorMessage<'a> {
     jsonrpc: &'static str,
     id: Option<&'a RawValue>,
@@ -233,12 +226,14 @@ struct CallMessage<'a> {
 
 /// Serializes a result response as one line.
 pub fn result_line(id: &RawValue, result: &RawValue) -> Vec<u8> {
-    line(serialize(&ResultMessage { jsonrpc: "2.0", id, result }))
+    line(result_body(id, result))
 }
 
 /// Serializes a result response without a line end.
 pub fn result_body(id: &RawValue, result: &RawValue) -> Vec<u8> {
-    serialize(&ResultMessage { jsonrpc: "2.0", id, result })
+    let (id, result) = (id.get(), result.get());
+    let parts = [r#"{"jsonrpc":"2.0","id":"#, id, r#","result":"#, result, "}"];
+    parts.concat().into_bytes()
 }
 
 /// Serializes an error response as one line; without an id it responds to an unreadable message.

@@ -25,7 +25,7 @@ type Members = Vec<(String, Raw)>;
 
 /// Reads the arguments of `call_tool`.
 pub fn read<'a>(given: &RawValue, lookup: &ToolLookup<'a>) -> Result<RepairedCall, UnreadableCall> {
-    if let Some(call) = well_formed(given, lookup) {
+    if let Some(call) = RawObject::parse(given).and_then(|given| well_formed(&given, lookup)) {
         return Ok(call);
     }
     let mut repairs = Vec::new();
@@ -49,15 +49,14 @@ pub fn read<'a>(given: &RawValue, lookup: &ToolLookup<'a>) -> Result<RepairedCal
     }
 }
 
-/// The call, if it is well-formed.
-fn well_formed<'a>(given: &RawValue, lookup: &ToolLookup<'a>) -> Option<RepairedCall> {
-    let object = RawObject::parse(given)?;
-    if object.iter().any(|(key, _)| !["name", "arguments"].contains(&key)) {
+/// The call, if it is well-formed and names an existing tool.
+pub fn well_formed<'a>(given: &RawObject<'_>, lookup: &ToolLookup<'a>) -> Option<RepairedCall> {
+    if given.iter().any(|(key, _)| !["name", "arguments"].contains(&key)) {
         return None;
     }
-    let tool = object.get_text("name")?;
+    let tool = given.get_text("name")?;
     let entry = lookup(&tool)?;
-    let arguments = match object.get("arguments") {
+    let arguments = match given.get("arguments") {
         None => RawObject::new().to_raw(),
         Some(arguments) => {
             let inside = RawObject::parse(arguments)?;
@@ -349,7 +348,7 @@ fn is_empty(raw: &RawValue) -> bool {
 /// Whether a key is a common alternative to `name`.
 fn is_name(key: &str) -> bool {
     let names = ["name", "tool", "toolname", "toolid", "function", "functionname"];
-    names.contains(&&*plain(key))
+    is_one_of(key, &names)
 }
 
 /// Whether a key is a common alternative to `arguments`.
@@ -368,10 +367,12 @@ fn is_arguments(key: &str) -> bool {
         "toolparams",
         "toolparameters",
     ];
-    names.contains(&&*plain(key))
+    is_one_of(key, &names)
 }
 
-/// A key without case and separators: `tool_args`, `toolArgs` and `Tool-Args` are equal.
-fn plain(key: &str) -> String {
-    key.chars().filter(|sign| !['_', '-'].contains(sign)).flat_map(char::to_lowercase).collect()
+/// Whether a key is one of `names`, without case and separators: `tool_args`, `toolArgs` and `Tool-Args` are
+/// equal.
+fn is_one_of(key: &str, names: &[&str]) -> bool {
+    let plain = key.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
+    names.iter().any(|name| plain.clone().map(|byte| byte.to_ascii_lowercase()).eq(name.bytes()))
 }

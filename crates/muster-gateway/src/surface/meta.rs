@@ -109,7 +109,7 @@ enum Run {
     /// From a stored output; keeps to the budget itself.
     Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
     /// By calling a tool, with any effect.
-    Call(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
+    Call(for<'a> fn(&'a MetaContext<'a>, &'a ToolCall, MetaArguments<'a>) -> OutcomeFuture<'a>),
 }
 
 /// The context of one call of a meta-tool.
@@ -219,7 +219,8 @@ impl Surface for Meta {
                 Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &sink).await),
                 Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &sink).await),
                 // The result is fitted before it is wrapped.
-                Run::Call(run) | Run::Look(run) => run(&cx, call).await,
+                Run::Call(run) => run(&cx, &call, given).await,
+                Run::Look(run) => run(&cx, call).await,
             }
         })
     }

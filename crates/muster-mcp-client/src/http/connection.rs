@@ -104,7 +104,7 @@ impl HttpConnection {
     /// Waits until the connection can take a request.
     pub(super) async fn ready(&mut self) -> Result<(), hyper::Error> {
         let Self { sender, driver, .. } = self;
-        driven(driver, sender.ready()).await
+        if sender.is_ready() { Ok(()) } else { driven(driver, sender.ready()).await }
     }
 
     pub(super) async fn send(

@@ -131,11 +131,21 @@ impl Pool {
     /// token, if there is one: the upstream has not processed it.
     pub(crate) async fn send(
         &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Exchange, TransportError> {
+        match &self.authorization {
+            Authorization::Access(access) => {
+                Box::pin(self.send_authorized(&**access, request)).await
+            }
+            Authorization::None | Authorization::Login(_) => self.transmit(request).await,
+        }
+    }
+
+    async fn send_authorized(
+        &self,
+        access: &dyn AccessTokenSource,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Exchange, TransportError> {
-        let Authorization::Access(access) = &self.authorization else {
-            return self.transmit(request).await;
-        };
         let token = access.token().await.map_err(|error| no_token(error, None))?;
         authorize(&mut request, &token)?;
         let mut retry = request.clone();

@@ -98,12 +98,11 @@ pub(crate) struct HttpReply {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, moved once")]
 pub(crate) enum ReplyBody {
     /// One message.
     Message(Payload),
     /// A stream that ends with the response.
-    Stream(ResponseStream),
+    Stream(Box<ResponseStream>),
     /// A response that names the request, with a failure status.
     Failure { status: u16, message: Bytes },
 }
@@ -186,7 +185,7 @@ impl HttpSession {
             }
             MediaType::EventStream => {
                 let (response, connection) = exchange.detach(&self.tasks);
-                ReplyBody::Stream(ResponseStream {
+                ReplyBody::Stream(Box::new(ResponseStream {
                     session: Arc::clone(self),
                     events: EventReader::new(response.into_body(), &self.spool),
                     connection,
@@ -196,7 +195,7 @@ impl HttpSession {
                         Context::Modern(_) => None,
                     },
                     resumes: 0,
-                })
+                }))
             }
             MediaType::Other(kind) if status == StatusCode::OK => {
                 let text = format!("it answered with `{kind}` instead of a message");
@@ -244,6 +243,13 @@ impl HttpSession {
         if self.retry_window.is_zero() {
             return self.pool.send(request()).await;
         }
+        Box::pin(self.send_with_retries(request)).await
+    }
+
+    async fn send_with_retries(
+        &self,
+        request: impl Fn() -> Request<Full<Bytes>>,
+    ) -> Result<Exchange, TransportError> {
         let deadline = Instant::now() + self.retry_window;
         for attempt in 0.. {
             let delay = CONNECT_BACKOFF.delay(attempt);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
@@ -21,7 +21,11 @@ use super::{
     coarse_timer::CoarseDeadline,
     cors::AllowedOrigin,
     exchange::Exchange,
-    origin_check, param_check, responses,
+    origin_check, param_check,
+    request_headers::{
+        MAX_TOOLSET_LENGTH, TOOLSET, client_session, first, is_modern, routing_headers,
+    },
+    responses,
     serving::Serving,
     session_stream::SessionStream,
     sessions::HttpSession,
@@ -29,22 +33,12 @@ use super::{
 };
 use crate::{
     client_channel::{ClientChannel, Mailbox, Outbox},
-    headers::Headers,
     incoming::{IncomingRequest, ValidRequest},
     model,
-    param_headers::{METHOD, NAME, VERSION},
     server::RpcResponse,
-    version::{Era, LEGACY},
+    version::Era,
     wire::{Malformed, Message, RpcError, code},
 };
-
-/// A session id that the client chooses, and its length.
-const CLIENT_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
-const CLIENT_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
-
-/// The toolset that a client chooses, for clients that cannot choose a path.
-const TOOLSET: HeaderName = HeaderName::from_static("muster-toolset");
-const MAX_TOOLSET_LENGTH: usize = 100;
 
 /// Web pages accept forms of unauthenticated users.
 const MAX_PAGE_BODY: usize = 64 * 1024;
@@ -152,7 +146,7 @@ impl Router {
                 .map_err(|refusal| Box::new(responses::refusal(refusal)))?,
         };
         let by_path = self.toolset_of(head.uri.path().trim_end_matches('/'));
-        let by_header = head.headers.get(&TOOLSET).map(|name| name.to_str().unwrap_or_default());
+        let by_header = first(&head.headers, TOOLSET);
         let is_valid = |name: &str| {
             let graphic = name.bytes().all(|byte| byte.is_ascii_graphic());
             graphic && !name.is_empty() && name.len() <= MAX_TOOLSET_LENGTH
@@ -410,7 +404,7 @@ impl Router {
         caller: &Caller,
         id: Option<&RawValue>,
     ) -> Result<Arc<HttpSession>, Refusal> {
-        let name = headers.get(&responses::SESSION).map(|name| name.to_str().unwrap_or_default());
+        let name = first(headers, responses::SESSION);
         name.and_then(|name| self.app.sessions.find(name, caller))
             .ok_or_else(|| Box::new(responses::no_session(name.is_some(), id)))
     }
@@ -456,34 +450,6 @@ async fn read_body(body: Arriving, (size, time): (usize, Duration)) -> Result<By
 fn no_randomness() -> Refusal {
     let message = "no randomness for a session";
     Box::new(responses::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
-}
-
-/// The session id that a client without a login chose, for clients that cannot hold a session. It must be long
-/// enough to be unguessable: knowing it is owning the session.
-fn client_session(headers: &HeaderMap) -> Option<Arc<str>> {
-    let name = headers.get(&CLIENT_SESSION).and_then(|name| name.to_str().ok());
-    let name = name.filter(|name| CLIENT_SESSION_LENGTH.contains(&name.len()));
-    name.map(|name| format!("client/{name}").into())
-}
-
-/// The headers that repeat the body.
-fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
-    // A duplicate header is ignored: readers of the first and of the last value would differ.
-    let only = |name: HeaderName| {
-        let mut given = headers.get_all(&name).iter();
-        given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
-    };
-    let bytes = |name| only(name).map(|value| value.map_or(&[][..], http::HeaderValue::as_bytes));
-    Headers {
-        version: only(VERSION).and_then(|value| value.ok()?.to_str().ok()),
-        method: bytes(METHOD),
-        name: bytes(NAME),
-    }
-}
-
-/// Whether the headers name a modern version.
-fn is_modern(headers: &HeaderMap) -> bool {
-    routing_headers(headers).version.is_some_and(|version| !LEGACY.contains(&version))
 }
 
 /// The id of the request that a notification cancels.

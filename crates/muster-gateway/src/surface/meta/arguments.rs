@@ -15,6 +15,11 @@ impl<'a> MetaArguments<'a> {
         Self { members: RawObject::parse(arguments).unwrap_or_default() }
     }
 
+    /// All of them, as they were written.
+    pub(super) fn into_members(self) -> RawObject<'a> {
+        self.members
+    }
+
     /// A text that is not empty.
     pub(in crate::surface) fn text(&self, key: &str) -> Option<String> {
         self.members.get_text(key).filter(|text| !text.is_empty())

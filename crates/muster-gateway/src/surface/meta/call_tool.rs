@@ -8,7 +8,11 @@ use muster_core::{
     effect::Effect,
     json::{Raw, RawObject},
     name::ToolName,
-    repair::{RepairedCall, UnreadableCall, envelope::read, values},
+    repair::{
+        RepairedCall, UnreadableCall,
+        envelope::{read, well_formed},
+        values,
+    },
     request::RequestError,
     spooled::ToolResult,
 };
@@ -16,6 +20,7 @@ use serde_json::value::RawValue;
 
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
+    arguments::MetaArguments,
     budget::Budget,
     envelope, error_text,
     fitting::{fit, fit_result},
@@ -38,20 +43,42 @@ const URL_ELICITATION: i64 = -32042;
 /// The key of the backend's own error in `_meta`.
 const ERROR: &str = "muster/error";
 
-fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
+fn run<'a>(
+    cx: &'a MetaContext<'a>,
+    call: &'a ToolCall,
+    given: MetaArguments<'a>,
+) -> OutcomeFuture<'a> {
+    let meant = meant(cx, &call.arguments, given.into_members());
     Box::pin(async move {
-        let (given, bounds) = match bounds(cx, &call.arguments) {
-            Ok(read) => read,
-            Err(problem) => return Ok(Outcome::failure(problem)),
-        };
-        match read(&given, &|name| shown(cx, name)) {
-            Ok(meant) => match bounds.refusal(cx, &meant) {
-                Some(refusal) => Ok(envelope::failure(&refusal, None, &meant.repairs)),
-                None => meant_call(cx, &call, meant).await,
-            },
-            Err(misuse) => Ok(misused(misuse)),
+        match meant {
+            Ok(meant) => meant_call(cx, call, meant).await,
+            Err(outcome) => Ok(outcome),
         }
     })
+}
+
+/// The call that is meant, or the outcome if it cannot be run. `members` are those of `given`.
+fn meant(
+    cx: &MetaContext<'_>,
+    given: &RawValue,
+    mut members: RawObject<'_>,
+) -> Result<RepairedCall, Outcome> {
+    let lookup = |name: &str| shown(cx, name);
+    let has_own = OWN.iter().any(|key| members.get(key).is_some());
+    let bounds = match has_own {
+        true => take_bounds(cx, &mut members).map_err(Outcome::failure)?,
+        false => Bounds { effect: None },
+    };
+    let meant = match well_formed(&members, &lookup) {
+        Some(meant) => Ok(meant),
+        None if has_own => read(&members.to_raw(), &lookup),
+        None => read(given, &lookup),
+    };
+    let meant = meant.map_err(misused)?;
+    match bounds.refusal(cx, &meant) {
+        Some(refusal) => Err(envelope::failure(&refusal, None, &meant.repairs)),
+        None => Ok(meant),
+    }
 }
 
 async fn meant_call(
@@ -101,16 +128,7 @@ const OWN: [&str; 2] = ["max_tokens", "effect"];
 
 /// Separates our own arguments from the tool's. A key that the tool also takes is left to the tool, unless
 /// `arguments` is given.
-fn bounds<'a>(
-    cx: &MetaContext<'_>,
-    given: &'a RawValue,
-) -> Result<(Cow<'a, RawValue>, Bounds), String> {
-    // Most calls have none, and searching is cheaper than parsing. A key may be written with escapes.
-    let may_have = |text: &str| OWN.iter().any(|key| text.contains(key)) || text.contains('\\');
-    let members = Some(given).filter(|given| may_have(given.get())).and_then(RawObject::parse);
-    let Some(mut members) = members else {
-        return Ok((Cow::Borrowed(given), Bounds { effect: None }));
-    };
+fn take_bounds(cx: &MetaContext<'_>, members: &mut RawObject<'_>) -> Result<Bounds, String> {
     let complete = members.get("arguments").is_some();
     let entry = members.get_text("name").and_then(|name| shown(cx, &name));
     let takes = |key: &str| {
@@ -126,7 +144,7 @@ fn bounds<'a>(
         }
         members.remove(key);
     }
-    Ok((Cow::Owned(members.to_raw()), Bounds { effect }))
+    Ok(Bounds { effect })
 }
 
 impl Bounds {

@@ -1,0 +1,58 @@
+//! The headers of a request that the protocol or the gateway defines.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::{
+    headers::Headers,
+    param_headers::{METHOD, NAME, VERSION},
+    version::LEGACY,
+};
+
+/// A session id that the client chooses, and its length.
+const CLIENT_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
+const CLIENT_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// The toolset that a client chooses, for clients that cannot choose a path.
+pub(super) const TOOLSET: HeaderName = HeaderName::from_static("muster-toolset");
+pub(super) const MAX_TOOLSET_LENGTH: usize = 100;
+
+/// The session id that a client without a login chose, for clients that cannot hold a session. It must be long
+/// enough to be unguessable: knowing it is owning the session.
+pub(super) fn client_session(headers: &HeaderMap) -> Option<Arc<str>> {
+    let name = first(headers, CLIENT_SESSION);
+    let name = name.filter(|name| CLIENT_SESSION_LENGTH.contains(&name.len()));
+    name.map(|name| format!("client/{name}").into())
+}
+
+/// The values of a header that is not a standard one. A request has few headers, and going through them costs
+/// less than the hash of a long name.
+fn all(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &HeaderValue> {
+    headers.iter().filter(move |(key, _)| **key == name).map(|(_, value)| value)
+}
+
+/// The first value of such a header, as text; empty if it is not text.
+pub(super) fn first(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    all(headers, name).next().map(|value| value.to_str().unwrap_or_default())
+}
+
+/// The headers that repeat the body.
+pub(super) fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
+    // A duplicate header is ignored: readers of the first and of the last value would differ.
+    let only = |name: HeaderName| {
+        let mut given = all(headers, name);
+        given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
+    };
+    let bytes = |name| only(name).map(|value| value.map_or(&[][..], HeaderValue::as_bytes));
+    Headers {
+        version: only(VERSION).and_then(|value| value.ok()?.to_str().ok()),
+        method: bytes(METHOD),
+        name: bytes(NAME),
+    }
+}
+
+/// Whether the headers name a modern version.
+pub(super) fn is_modern(headers: &HeaderMap) -> bool {
+    routing_headers(headers).version.is_some_and(|version| !LEGACY.contains(&version))
+}
