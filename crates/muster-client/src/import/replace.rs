@@ -97,7 +97,7 @@ impl ReplacedFile {
                 let mut document = json_document(&self.text)?;
                 let mut before = json_document(original)?;
                 let whole = before.clone();
-                let mut lost: Vec<(Option<String>, Map<String, Value>)> = Vec::new();
+                let mut lost: Vec<ProjectServers> = Vec::new();
                 each_map(&mut before, key, |project, servers| {
                     lost.push((project.map(str::to_owned), std::mem::take(servers)));
                 });
@@ -140,6 +140,9 @@ impl ReplacedFile {
         }
     }
 }
+
+/// The servers of a project, or of all.
+type ProjectServers = (Option<String>, Map<String, Value>);
 
 /// Why servers were not put back.
 #[derive(Debug, thiserror::Error)]

@@ -32,6 +32,10 @@ use crate::{
 /// referenced as `secret://NAME`. The files of the clients are not changed, unless --replace takes the imported
 /// servers out of them: then the clients do not start them beside muster. --undo puts them back.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 #[command(after_help = "\
 Examples:
   muster import --dry-run

@@ -195,32 +195,20 @@ async fn serve(
             }
             let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
             let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
-            let hasten = Arc::clone(&options.hasten);
-            let hastening = async {
-                hastened.await;
-                hasten.notify_one();
-                std::future::pending().await
-            };
-            let (connections, folder) = (Arc::clone(&options.connections), state.folder());
+            let (hasten, connections) =
+                (Arc::clone(&options.hasten), Arc::clone(&options.connections));
+            let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), &engine);
             let stop = async {
-                let unused = async {
-                    match args.idle_timeout {
-                        Some(timeout) => {
-                            idle::until_idle(timeout, &connections, folder, &engine).await;
-                        }
-                        None => std::future::pending().await,
-                    }
-                };
                 tokio::select! {
                     () = stop_requested => (),
-                    () = unused => (),
+                    () = idle => (),
                 }
                 engine.prepare_end();
             };
             tokio::select! {
                 served = http::serve(server, listeners, options, stop) => served,
                 never = logins::keep_up(logins.as_ref(), lists, engine.view()) => match never {},
-                never = hastening => never,
+                never = idle::hasten_after(hastened, &hasten) => match never {},
             }
         }
     };

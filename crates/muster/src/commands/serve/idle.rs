@@ -1,23 +1,27 @@
-//! The end of a gateway that nobody uses.
+//! The end of a gateway: when nobody uses it, or when its operator does not want to wait.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use muster_engine::{engine::Engine, state_folder::StateFolder};
 use muster_mcp::http::ConnectionCounter;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 /// The intervals between two looks.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Waits until nobody has used the gateway for `timeout`: no connection, no process that carries a client to it, no
-/// workflow.
+/// workflow. Without a timeout it waits forever.
 pub(super) async fn until_idle(
-    timeout: Duration,
+    timeout: Option<Duration>,
     connections: &ConnectionCounter,
     folder: Option<&StateFolder>,
     engine: &Engine,
 ) {
+    let Some(timeout) = timeout else { return std::future::pending().await };
     let interval = (timeout / 4).clamp(SHORTEST, LONGEST);
     let (mut last_used, mut accepted) = (Instant::now(), connections.accepted());
     while last_used.elapsed() < timeout {
@@ -32,4 +36,14 @@ pub(super) async fn until_idle(
         }
     }
     tracing::info!("nobody has used the gateway for {} seconds", timeout.as_secs());
+}
+
+/// Cuts off the calls in flight once `hastened`.
+pub(super) async fn hasten_after(
+    hastened: impl Future<Output = ()>,
+    hasten: &Notify,
+) -> Infallible {
+    hastened.await;
+    hasten.notify_one();
+    std::future::pending().await
 }
