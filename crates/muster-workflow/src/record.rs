@@ -200,6 +200,12 @@ pub struct RunStart {
     pub record: RunRecord,
     /// Its owner.
     pub subject: String,
+    /// The toolset that its caller is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
+    /// Whether its caller may change the gateway.
+    #[serde(default)]
+    pub operator: bool,
     /// The number of calls above it.
     pub depth: u8,
     /// The fingerprint of the workflow, whose definition may change between runs.

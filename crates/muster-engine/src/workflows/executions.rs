@@ -13,7 +13,10 @@ use std::{
     time::SystemTime,
 };
 
-use muster_core::{call::Caller, hex};
+use muster_core::{
+    call::{Caller, Role},
+    hex,
+};
 use muster_workflow::{
     JsonObject, Workflow,
     record::{JournalEntry, RunJournal, RunRecord, RunStart, RunState, RunSummary, fingerprint},
@@ -166,6 +169,8 @@ impl Executions {
         let opened = RunStart {
             record: record.clone(),
             subject: caller.subject.to_string(),
+            toolset: caller.toolset.as_deref().map(str::to_owned),
+            operator: caller.role == Role::Operator,
             depth: caller.depth,
             definition: fingerprint(&workflow.spec),
         };

@@ -3,7 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{backend::CallContext, call::Caller, client::NoClient};
+use muster_core::{
+    backend::CallContext,
+    call::{Caller, Role},
+    client::NoClient,
+};
 use muster_gateway::dispatch::Dispatcher;
 use muster_workflow::{Workflow, report::ReplyDetail, run::CompletedSteps};
 use tokio::time::timeout;
@@ -67,7 +71,12 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     let dispatcher = Dispatcher::new(deps.state.clone());
     let dispatcher = dispatcher.with_principals(deps.principals.clone());
     let client = NoClient::shared();
-    let caller = Caller::local();
+    // It may do what it might have done before, neither more nor less.
+    let caller = Caller {
+        toolset: left.opened.toolset.as_deref().map(Into::into),
+        role: if left.opened.operator { Role::Operator } else { Role::Agent },
+        ..Caller::local()
+    };
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();
     tokio::select! {

@@ -102,7 +102,8 @@ fn journal(file: &str, subject: &str) -> String {
     let at = JournalTime { text: "2099-01-01T00:00:00Z".to_owned(), ms: 0 };
     let record = RunRecord::begun("left".to_owned(), "w".to_owned(), JsonObject::new(), &at);
     let definition = fingerprint(&spec);
-    let opened = RunStart { record, subject: subject.to_owned(), depth: 0, definition };
+    let subject = subject.to_owned();
+    let opened = RunStart { record, subject, toolset: None, operator: false, depth: 0, definition };
     let report: StepReport =
         serde_json::from_value(json!({"id": "first", "tool": "x_a_one", "status": "completed"}))
             .unwrap();
@@ -135,6 +136,22 @@ async fn idempotent_runs_resume_after_a_crash() {
     assert_eq!(record["result"]["done"], true);
     assert_eq!(record["steps"].as_array().unwrap().len(), 2);
     assert!(!rig.path("workflow_executions/left.journal").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_run_is_bound_to_the_toolset_of_its_caller() {
+    let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let bound = journal(&file, "local").replace(r#""depth":0"#, r#""depth":0,"toolset":"first""#);
+    assert!(bound.contains("toolset"), "{bound}");
+    let files = [
+        ("mcpservers/a.yaml", REMOTE),
+        ("workflows/w.yaml", file.as_str()),
+        ("toolsets/first.yaml", "tools: [x_a_one, workflow_w]\n"),
+        ("workflow_executions/left.journal", &bound),
+    ];
+    let rig = Rig::with(server(), &files);
+    recorded(&rig, "left", "failed").await;
+    assert_eq!(rig.fake.called(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,14 @@ fn spec(steps: Json) -> WorkflowSpec {
 fn opened(spec: &WorkflowSpec, depth: u8) -> JournalEntry {
     let record = RunRecord::begun("1".to_owned(), "w".to_owned(), JsonObject::new(), &at(0));
     let definition = fingerprint(spec);
-    let opened = RunStart { record, subject: "local".to_owned(), depth, definition };
+    let opened = RunStart {
+        record,
+        subject: "local".to_owned(),
+        toolset: None,
+        operator: false,
+        depth,
+        definition,
+    };
     JournalEntry::Opened { at: at(0), opened: Box::new(opened) }
 }
 
