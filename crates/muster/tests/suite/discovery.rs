@@ -157,3 +157,61 @@ fn tokens_compares_with_the_users_own_tools() {
         "{said}"
     );
 }
+
+#[test]
+fn climax_search_names_a_server_that_is_down() {
+    let servers = r#"{"mcpServers": {"sqlite": {"command": "/no/such/program"}}}"#;
+    let folder = Folder::new(&[("mcp.json", servers)]);
+    let mut client = folder.serve(&["run", "mcp.json"]);
+    client.initialize();
+    for arguments in [json!({}), json!({"query": "query the database"})] {
+        let answer = client.call("climax_search", arguments);
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let found: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(found["unavailable"][0]["server"], "sqlite", "{found}");
+    }
+}
+
+/// The memory of a process that no file backs, in kB.
+fn anonymous_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_first_search_does_not_double_memory() {
+    const SERVER: &str = r#"
+import json, sys
+words = lambda n: " ".join(f"word{(n * 7 + k) % 900}" for k in range(25))
+properties = lambda n: {f"argument{k}_{n % 30}": {"type": "string", "description": f"The value {k} of a resource"} for k in range(6)}
+tools = [{"name": f"tool_{n}", "description": f"Manages resource {n}: {words(n)}",
+          "inputSchema": {"type": "object", "properties": properties(n)}} for n in range(4000)]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answers = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                              "serverInfo": {"name": "many", "version": "1"}}, "tools/list": {"tools": tools}}
+    answer = {"result": answers[message["method"]]} if message["method"] in answers else {"error": {"code": -32601, "message": ""}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"#;
+    let home = Folder::new(&[("many.py", SERVER)]);
+    let script = home.file("many.py");
+    let server = format!(
+        "name: many\ntype: stdio\nautoStart: false\ncommand: python3\nargs: [{}]\n",
+        script.display()
+    );
+    let gateway = Gateway::start(&[("mcpservers/many.yaml", &server)], &[]);
+    let session = gateway.session();
+    let started = gateway.call_tool(&session, "core_service_start", json!({"name": "many"}));
+    assert_eq!(started["isError"], false, "{started}");
+    let all = meta(&gateway, &session, "filter_tools", json!({"pattern": "x_many_*"}));
+    assert_eq!(all["total"], 4_000);
+    let before = anonymous_memory(gateway.child.id());
+    for query in ["manage a resource", "word17", "argument value"] {
+        meta(&gateway, &session, "filter_tools", json!({"query": query}));
+    }
+    let grown = anonymous_memory(gateway.child.id()).saturating_sub(before);
+    assert!(grown < 20_000, "{grown} kB");
+}
