@@ -296,6 +296,7 @@ async fn a_call_timeout_applies_to_the_next_calls_and_cuts_off_none() {
     let generation = rig.engine().view().borrow().servers["a"].status.generation;
     rig.put("mcpservers/a.yaml", "command: server\ncallTimeout: 7\n");
     rig.until(|view| view.servers["a"].server.spec.call_timeout == 7).await;
+    sleep(Duration::from_secs(60)).await;
     let now = rig.engine().view().borrow().servers["a"].status.generation;
     assert_eq!(now, generation, "it stays connected");
 }
