@@ -106,3 +106,27 @@ pub struct McpServerSession {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools_count: Option<usize>,
 }
+
+/// The reply of `core_mcpserver_logs`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerLog {
+    /// The name of the server.
+    pub name: String,
+    /// The lines, the oldest first.
+    pub lines: Vec<ServerLogLine>,
+}
+
+/// A line that a local server wrote beside the protocol.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerLogLine {
+    /// Its number since the gateway started.
+    pub number: u64,
+    /// When it was written, in RFC 3339.
+    pub time: String,
+    /// `stderr`, or `stdout` for a line that is not a message.
+    pub stream: String,
+    /// The line.
+    pub text: String,
+}

@@ -158,6 +158,28 @@ pub trait ConnectionObserver: fmt::Debug + Send + Sync {
 
     /// A notification arrived: its method and parameters as sent, before they are decoded.
     fn on_message(&self, _method: &str, _params: &RawValue) {}
+
+    /// A local server wrote a line that is not a message. The line is cut at a fixed length.
+    fn on_output(&self, _stream: OutputStream, _line: &str) {}
+}
+
+/// The stream of a line that a local server wrote beside the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output, where only messages belong.
+    Stdout,
+    /// Standard error: its log.
+    Stderr,
+}
+
+impl OutputStream {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
 }
 
 /// An event of a connected server.

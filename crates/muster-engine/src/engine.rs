@@ -27,6 +27,7 @@ use crate::{
     handle::Handle,
     principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
+    server_logs::ServerLogs,
     services::{self, Services},
     status_files,
     store::{ConfigStore, Files},
@@ -149,6 +150,7 @@ impl Engine {
             destructive,
             metrics: CallMetrics::default(),
             executions,
+            logs: ServerLogs::default(),
         };
         let workflows = workflows::Deps::of(&handle);
         workflows::take_up(&workflows, &files.definitions(), &tasks);
@@ -164,7 +166,8 @@ impl Engine {
             calls_at_once,
             workflows,
         };
-        let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone());
+        let logs = handle.logs.clone();
+        let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone(), logs);
         let state = with_core_tools(&handle);
         let reconciler = Reconciler::new(deps, outputs, supervisor, state, files);
         tasks.spawn(reconciler.run(received));

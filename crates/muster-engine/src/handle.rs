@@ -13,6 +13,7 @@ use crate::{
     events::EventJournal,
     principals::Principals,
     reconcile::{Edit, EditError, Input},
+    server_logs::ServerLogs,
     services::Services,
     view::{ServerEntry, View},
     workflows::Executions,
@@ -35,6 +36,8 @@ pub(crate) struct Handle {
     pub(crate) metrics: CallMetrics,
     /// The records of workflow executions.
     pub(crate) executions: Arc<Executions>,
+    /// What local servers wrote beside the protocol.
+    pub(crate) logs: ServerLogs,
 }
 
 /// The servers that a caller may know of: those whose tools the caller can see. Operators know all.

@@ -15,6 +15,7 @@ pub mod principals;
 mod reconcile;
 pub mod redact;
 mod server_draft;
+mod server_logs;
 pub mod server_offer;
 mod services;
 pub mod state_folder;

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     call_limits::Limited,
     circuit_breaker::CircuitBreaker,
+    server_logs::ServerLogs,
     server_offer::{self, Naming},
     status::{self, ServerStatus},
     supervisor::{
@@ -91,6 +92,8 @@ impl StaticServers {
                 timing,
                 observer: Arc::new(observer),
                 retry: Retry::Always,
+                // `climax` has no tool that reads them; standard error is logged at the level debug.
+                logs: ServerLogs::default(),
             };
             let (unit, desired) = Unit::new(UnitId(number), definition, deps);
             tasks.spawn(unit.run());

@@ -16,7 +16,7 @@ use muster_core::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::{reconcile::Input, status::ServerStatus};
+use crate::{reconcile::Input, server_logs::ServerLogs, status::ServerStatus};
 
 /// Timeouts, backoff and debounce intervals of the engine.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +113,7 @@ pub(crate) struct Supervisor {
     timing: Timing,
     inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
+    logs: ServerLogs,
     units: BTreeMap<String, Handle>,
     last_id: u64,
 }
@@ -129,8 +130,9 @@ impl Supervisor {
         timing: Timing,
         inputs: mpsc::WeakSender<Input>,
         tasks: TaskTracker,
+        logs: ServerLogs,
     ) -> Self {
-        Self { connect, timing, inputs, tasks, units: BTreeMap::new(), last_id: 0 }
+        Self { connect, timing, inputs, tasks, logs, units: BTreeMap::new(), last_id: 0 }
     }
 
     /// Adds a server; it is idle until [`Self::set_running`].
@@ -142,6 +144,7 @@ impl Supervisor {
             timing: self.timing,
             observer: Arc::new(ToReconciler(self.inputs.clone())),
             retry: unit::Retry::ExceptLogin,
+            logs: self.logs.clone(),
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());
@@ -175,6 +178,7 @@ impl Supervisor {
     /// Removes a unit, which closes its connection and ends.
     pub(crate) fn remove(&mut self, name: &str) {
         self.units.remove(name);
+        self.logs.remove(name);
     }
 
     /// Removes all units.

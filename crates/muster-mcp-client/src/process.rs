@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{backend::BoxFuture, connect::ConnectionEvent, lock::Lock};
+use muster_core::{
+    backend::BoxFuture,
+    connect::{ConnectionEvent, OutputStream},
+    lock::Lock,
+};
 use muster_exec::{
     child::{Child, Exit, ProcessTree},
     command::Command,
@@ -39,7 +43,7 @@ use crate::{
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the remaining output of a process that has exited is read.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How many characters of a line on standard error are logged.
+/// How many characters of a line that is not a message are logged.
 const MAX_LOGGED_LINE: usize = 2000;
 /// A longer line on standard error is dropped.
 const MAX_STDERR_LINE: usize = 1024 * 1024;
@@ -188,13 +192,25 @@ async fn read_messages(
 
 async fn route(line: SplitLine, router: &Arc<MessageRouter>, sink: &Arc<dyn MessageSink>) {
     match line {
-        SplitLine::Memory(line) if line.trim_ascii().is_empty() => (),
-        SplitLine::Memory(line) => drop(router.route(&lines::text(&line), None, sink)),
+        SplitLine::Memory(line) => match line.trim_ascii() {
+            [] => (),
+            [b'{' | b'[', ..] => drop(router.route(&lines::text(&line), None, sink)),
+            stray => {
+                let stray = logged(stray);
+                debug!(server = &*router.name, "stdout, not a message: {stray}");
+                router.events.on_output(OutputStream::Stdout, &stray);
+            }
+        },
         SplitLine::Spooled(file) => {
             drop(router.route_payload(Payload::Spooled(file), None, sink).await);
         }
         SplitLine::TooLong(id) => router.reject_oversized(id),
     }
+}
+
+/// The start of a line that is not a message.
+fn logged(line: &[u8]) -> String {
+    lines::text(line).chars().take(MAX_LOGGED_LINE).collect()
 }
 
 /// Logs standard error, and keeps its last line as the likely reason of an exit.
@@ -204,8 +220,9 @@ async fn log_stderr(mut stderr: Receiver, router: Arc<MessageRouter>, status: Ar
         let SplitLine::Memory(line) = line else { return };
         let line = line.trim_ascii();
         if !line.is_empty() {
-            let line: String = lines::text(line).chars().take(MAX_LOGGED_LINE).collect();
+            let line = logged(line);
             debug!(server = &*router.name, "stderr: {line}");
+            router.events.on_output(OutputStream::Stderr, &line);
             *status.last_stderr_line.lock() = line;
         }
     };

@@ -1,7 +1,7 @@
 //! `core_mcpserver_*`: the definitions of MCP servers.
 
 use indexmap::IndexMap;
-use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
+use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession, ServerLog};
 use muster_config::{
     mcpserver::{McpServerStatus, SPEC},
     schema::arguments,
@@ -82,6 +82,20 @@ pub(super) const TOOLS: &[CoreTool] = &[
         summary: "Delete an MCP server: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
+    },
+    CoreTool {
+        name: "core_mcpserver_logs",
+        audience: ToolAudience::Operators,
+        summary: "Show the last lines that a local MCP server wrote to standard error, and lines on standard \
+                  output that are not messages.",
+        schema: || {
+            json!({"type": "object", "required": ["name"], "properties": {
+                "name": {"type": "string", "description": "Name of the MCP server"},
+                "tail": {"type": "integer", "default": 100, "description": "The number of lines"},
+                "after": {"type": "integer", "default": 0, "description": "Only lines with a higher number"},
+            }})
+        },
+        run: |handle, _, args| Box::pin(async move { logs(handle, &args) }),
     },
 ];
 
@@ -178,7 +192,9 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     let has_failed = |entry: &ServerEntry| {
         matches!(entry.status.condition, ServerCondition::Failed | ServerCondition::Unreachable)
     };
-    let shown = known.iter().filter(|entry| all || !has_failed(entry));
+    let (hidden, shown): (Vec<_>, Vec<_>) =
+        known.iter().partition(|entry| !all && has_failed(entry));
+    let shown = shown.into_iter();
     let infos = shown.map(|entry| {
         let session = session(handle, cx, &entry.server.name);
         let info = info(entry);
@@ -186,9 +202,16 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
         McpServerInfo { session, error, ..info }
     });
     let servers: Vec<McpServerInfo> = infos.collect();
-    let failed = Some(known.len() - servers.len()).filter(|failed| *failed > 0);
+    let failed = Some(hidden.len()).filter(|failed| *failed > 0);
+    // The first line is the original's; the others name what it hides, and why.
     let hint = |failed: usize| {
-        format!("({failed} failed servers hidden, use --all to show, --verbose for details)")
+        let first =
+            format!("({failed} failed servers hidden, use --all to show, --verbose for details)");
+        let reasons = hidden.iter().map(|entry| {
+            let McpServerInfo { name, status_message, error, .. } = info(entry);
+            format!("\n  {name}: {}", if error.is_empty() { status_message } else { error })
+        });
+        std::iter::once(first).chain(reasons).collect()
     };
     object(&McpServerList {
         hidden_failed: failed,
@@ -207,6 +230,23 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
         None => Err(Failure::not_found(format!(
             "Failed to get MCP server: MCP server {name} not found"
         ))),
+    }
+}
+
+fn logs(handle: &Handle, args: &Args) -> ToolReply {
+    let name = args.text("name").ok_or("name argument is required")?;
+    let failed = |reason: &str| format!("Failed to show the log: MCP server {name} {reason}");
+    match handle.now().servers.get(name) {
+        None => Err(Failure::not_found(failed("not found"))),
+        Some(entry) if !entry.server.spec.kind.is_local() => {
+            Err(failed("is remote: its log is on its own machine").into())
+        }
+        Some(_) => {
+            let tail = args.count("tail").unwrap_or(100);
+            let after = args.any("after").and_then(Value::as_u64).unwrap_or_default();
+            let lines = handle.logs.tail(name, tail, after);
+            Ok(object(&ServerLog { name: name.to_owned(), lines }))
+        }
     }
 }
 
@@ -289,6 +329,9 @@ async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.edit(Edit::Delete(name.to_owned())).await {
         Ok(()) => Ok(format!("MCP server '{name}' deleted successfully").into()),
+        Err(error @ EditError::Unknown(_)) => {
+            Err(Failure::not_found(format!("Failed to delete MCP server: {error}")))
+        }
         Err(error) => Err(format!("Failed to delete MCP server: {error}").into()),
     }
 }

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     call_limits::Limited,
     circuit_breaker::CircuitBreaker,
+    server_logs::ServerLogs,
     server_offer,
     status::ServerStatus,
     supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
@@ -52,6 +53,8 @@ pub(super) async fn connect(
             principals: Arc::downgrade(principals),
         }),
         retry: unit::Retry::ExceptLogin,
+        // Only local servers write logs, and those have no logins.
+        logs: ServerLogs::default(),
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
     deps.tasks.spawn(unit.run());

@@ -19,7 +19,7 @@ use super::{
     DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
     unit_events::{self, UnitEvent, UnitEvents},
 };
-use crate::{redact, status::ServerStatus};
+use crate::{redact, server_logs::ServerLogs, status::ServerStatus};
 
 /// The number of consecutive failures after which a remote server counts as unreachable.
 const UNREACHABLE_AFTER: u64 = 3;
@@ -30,6 +30,7 @@ pub(crate) struct Deps {
     pub(crate) timing: Timing,
     pub(crate) observer: Arc<dyn UnitObserver>,
     pub(crate) retry: Retry,
+    pub(crate) logs: ServerLogs,
 }
 
 /// Which failures to connect are retried.
@@ -179,6 +180,7 @@ impl Unit {
         self.phase = Phase::Connecting(Box::pin(connect(
             Arc::clone(&self.deps.connect),
             Arc::clone(&self.server),
+            self.deps.logs.clone(),
             self.deps.timing.close_timeout,
         )));
         self.report(UnitUpdate::StatusChanged(self.status.clone())).await;
@@ -353,10 +355,11 @@ impl LiveConnection {
 async fn connect(
     connect: Arc<dyn Connector>,
     server: Arc<McpServer>,
+    logs: ServerLogs,
     close_timeout: Duration,
 ) -> Result<Connected, ConnectError> {
     let limit = server.spec.limit();
-    let (sender, events) = unit_events::channel(&server.name);
+    let (sender, events) = unit_events::channel(&server.name, logs);
     let endpoint = server.spec.endpoint();
     let connecting = connect.connect(ConnectRequest {
         name: &server.name,

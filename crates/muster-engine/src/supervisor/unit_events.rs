@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use muster_core::connect::{ConnectionEvent, ConnectionObserver};
+use muster_core::connect::{ConnectionEvent, ConnectionObserver, OutputStream};
 use tokio::sync::{mpsc, watch};
+
+use crate::server_logs::ServerLogs;
 
 /// The size of the buffer. An update beyond it is dropped: the resource's next change repeats it.
 const BUFFERED_UPDATES: usize = 256;
@@ -12,6 +14,7 @@ const BUFFERED_UPDATES: usize = 256;
 #[derive(Debug)]
 struct EventSender {
     name: String,
+    logs: ServerLogs,
     state: watch::Sender<ConnectionState>,
     updates: mpsc::Sender<String>,
 }
@@ -38,10 +41,10 @@ pub(crate) enum UnitEvent {
 }
 
 /// Both sides for one connection to the server `name`.
-pub(crate) fn channel(name: &str) -> (Arc<dyn ConnectionObserver>, UnitEvents) {
+pub(crate) fn channel(name: &str, logs: ServerLogs) -> (Arc<dyn ConnectionObserver>, UnitEvents) {
     let (state, states) = watch::channel(ConnectionState::default());
     let (updates, updated) = mpsc::channel(BUFFERED_UPDATES);
-    let sender = EventSender { name: name.to_owned(), state, updates };
+    let sender = EventSender { name: name.to_owned(), logs, state, updates };
     (Arc::new(sender), UnitEvents { state: states, updates: updated })
 }
 
@@ -61,6 +64,10 @@ impl ConnectionObserver for EventSender {
                 tracing::debug!(server = self.name, "logs {}", params.get());
             }
         }
+    }
+
+    fn on_output(&self, stream: OutputStream, line: &str) {
+        self.logs.add(&self.name, stream, line);
     }
 }
 
@@ -93,11 +100,11 @@ async fn changed(state: &mut watch::Receiver<ConnectionState>) {
 mod tests {
     use muster_core::connect::ConnectionEvent;
 
-    use super::{UnitEvent, channel};
+    use super::{ServerLogs, UnitEvent, channel};
 
     #[tokio::test]
     async fn list_changes_and_closing_are_never_dropped() {
-        let (sender, mut events) = channel("x");
+        let (sender, mut events) = channel("x", ServerLogs::default());
         for _ in 0..1000 {
             sender.on_event(ConnectionEvent::ListChanged);
             sender.on_event(ConnectionEvent::ResourceUpdated { uri: "u".to_owned() });
@@ -109,7 +116,7 @@ mod tests {
         sender.on_event(ConnectionEvent::Closed { reason: "first".to_owned() });
         sender.on_event(ConnectionEvent::Closed { reason: "second".to_owned() });
         assert_eq!(events.next().await, UnitEvent::Closed("first".to_owned()));
-        let (sender, mut events) = channel("x");
+        let (sender, mut events) = channel("x", ServerLogs::default());
         drop(sender);
         assert_eq!(events.next().await, UnitEvent::Closed("the connection is gone".to_owned()));
     }
