@@ -5,6 +5,7 @@
 //! line and, where one is known, the fix; messages and their order are those that CLImax users know.
 
 pub mod cli;
+pub mod documents;
 pub mod formats;
 pub mod mcp_json;
 pub mod mcpserver;

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use self::spec::{FILE, TRANSPORTS, is_default};
 use super::{
     LoadError, Loaded,
-    reader::{Fields, Reader, load},
+    reader::{Fields, Reader, load_unique},
     resource::{self, Form, Resource, ResourceFormat, SpecNode, resource_format},
 };
 
@@ -70,7 +70,7 @@ impl McpServer {
 
 /// Reads a file. A server without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError> {
-    load(text, |reader, node| {
+    load_unique(text, |reader, node| {
         let Resource { name, namespace, extra: metadata, spec: (spec, other), status } =
             resource::read(reader, node, &FORMAT, file_name, read_spec)?;
         let status = status.map(status::read).unwrap_or_default();

@@ -40,6 +40,39 @@ pub(super) fn load<T>(
     }
 }
 
+/// Reads a mapping like [`load`]. A key that is written twice is a problem, as in the original. CLI configs and
+/// policies are read by [`load`]: CLImax takes the last value.
+pub(super) fn load_unique<T>(
+    text: &str,
+    read: impl FnOnce(&mut Reader, &Node) -> Option<T>,
+) -> Result<Loaded<T>, LoadError> {
+    let loaded = load(text, read);
+    let repeated = repeated_keys(text);
+    match loaded {
+        Ok(loaded) if repeated.is_empty() => Ok(loaded),
+        Ok(_) => Err(LoadError::Fields(repeated)),
+        Err(LoadError::Fields(problems)) => {
+            Err(LoadError::Fields(repeated.into_iter().chain(problems).collect()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The keys that are written twice, as problems.
+pub(super) fn repeated_keys(text: &str) -> Vec<Problem> {
+    let repeated = yaml::repeated_keys(text).into_iter().map(|repeated| Problem {
+        path: vec![repeated.key.clone()],
+        message: format!(
+            "`{}` is written twice: line {} has no effect",
+            repeated.key, repeated.first
+        ),
+        fix: Some("remove one of them".to_owned()),
+        line: repeated.line,
+        column: repeated.column,
+    });
+    repeated.collect()
+}
+
 /// The fields of one mapping.
 pub(super) struct Fields<'n> {
     node: &'n Node,

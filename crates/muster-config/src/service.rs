@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use self::fields::SPEC;
 use super::{
     LoadError, Loaded,
-    reader::{load, values::json},
+    reader::{load_unique, values::json},
     resource::{self, Resource, ResourceFormat, pairs, put_status, resource_format},
 };
 
@@ -38,7 +38,7 @@ struct Spec {
 
 /// Reads a file. A service without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceFile>, LoadError> {
-    load(text, |reader, node| {
+    load_unique(text, |reader, node| {
         let Resource { name, namespace, spec, status, .. } =
             resource::read(reader, node, &FORMAT, file_name, |reader, source| {
                 let fields = source.fields(reader)?;

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use self::fields::SPEC;
 use super::{
     LoadError, Loaded,
-    reader::load,
+    reader::load_unique,
     resource::{self, ResourceFormat, resource_format},
 };
 
@@ -17,7 +17,7 @@ pub static FORMAT: ResourceFormat = resource_format!("ServiceClass", &SPEC, &["s
 
 /// Reads a file. A class without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceClass>, LoadError> {
-    load(text, |reader, node| {
+    load_unique(text, |reader, node| {
         let found = resource::read(reader, node, &FORMAT, file_name, |reader, source| {
             let fields = source.fields(reader)?;
             let values = reader.values(&fields, &SPEC)?;

@@ -14,7 +14,11 @@ use muster_core::{
 use serde_json::Value as Json;
 
 use self::setting::{Setting, section};
-use super::{LoadError, Loaded, reader::load, writer};
+use super::{
+    LoadError, Loaded,
+    reader::{load, load_unique},
+    writer,
+};
 use crate::yaml::{self, Node, NodeValue};
 
 pub use self::{
@@ -291,7 +295,7 @@ pub fn parse(text: &str) -> Result<Loaded<Settings>, LoadError> {
     if yaml::parse(text)?.to_value() == Value::Null {
         return Ok(Loaded { value: Settings::default(), warnings: Vec::new() });
     }
-    load(text, |reader, node| Settings::default().read(reader, node))
+    load_unique(text, |reader, node| Settings::default().read(reader, node))
 }
 
 impl Settings {

@@ -12,7 +12,7 @@ use self::fields::SPEC;
 use super::{
     LoadError, Loaded,
     policy::{BROKEN_PATTERN, effect},
-    reader::{Reader, load},
+    reader::{Reader, load_unique},
     resource::{self, Resource, ResourceFormat, SpecNode, resource_format},
 };
 use crate::yaml::Node;
@@ -32,7 +32,7 @@ pub struct NamedToolset {
 
 /// Reads a file. A toolset without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<NamedToolset>, LoadError> {
-    load(text, |reader, node| {
+    load_unique(text, |reader, node| {
         let Resource { name, spec, .. } =
             resource::read(reader, node, &FORMAT, file_name, read_spec)?;
         match check_resource_name(&name) {

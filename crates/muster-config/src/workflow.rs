@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{
     LoadError, Loaded,
-    reader::{Reader, load, values::json},
+    reader::{Reader, load_unique, values::json},
     resource::{self, Form, Resource, ResourceFormat, SpecNode, resource_format},
     writer,
 };
@@ -17,7 +17,7 @@ pub static FORMAT: ResourceFormat = resource_format!("Workflow", &SPEC, &["steps
 
 /// Reads a file. A workflow without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<Workflow>, LoadError> {
-    load(text, |reader, node| {
+    load_unique(text, |reader, node| {
         let Resource { name, namespace, extra, spec, .. } =
             resource::read(reader, node, &FORMAT, file_name, read_spec)?;
         match check_resource_name(&name) {

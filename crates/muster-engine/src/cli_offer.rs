@@ -22,7 +22,7 @@ pub struct BundledCli {
 
 /// The CLIs to offer. A file replaces the bundled CLI of its name, and its tools replace bundled tools of
 /// their names.
-pub(crate) fn offered(
+pub fn offered(
     files: &Files,
     bundled: &[BundledCli],
     is_installed: impl Fn(&CliConfig) -> bool,

@@ -17,14 +17,17 @@ use std::{
 
 pub use muster_config::Severity;
 use muster_config::{
+    LoadError, Warning,
     mcpserver::{self, McpServer, McpServerStatus},
     service::ServiceFile,
     settings::{self, Settings},
+    yaml,
 };
 use muster_core::{
     cli::CliConfig,
     json,
     policy::{Policy, toolset::Toolset},
+    value::Value,
 };
 use muster_workflow::{Workflow, service::ServiceClass};
 use thiserror::Error;
@@ -131,6 +134,14 @@ impl Files {
             problem.severity == Severity::Error && problem.path.ends_with(CONFIG)
         });
         errors.next().map(|problem| format!("error loading config from {problem}"))
+    }
+}
+
+/// The problems of a file that was checked by its format.
+pub fn file_problems(path: &Path, checked: Result<Vec<Warning>, LoadError>) -> Vec<FileProblem> {
+    match checked {
+        Ok(warnings) => warnings.iter().map(|warning| read::warned(path, warning)).collect(),
+        Err(error) => read::refused(path, error),
     }
 }
 
@@ -294,6 +305,22 @@ impl ConfigStore {
             Some(before) => write::replace(&path, after, |now| now == before),
             None => write::create(&self.root, &path, after),
         }
+    }
+
+    /// Replaces the text of a definition, if it is still `before`. The `status` that the gateway writes may differ.
+    /// Blocks.
+    pub fn replace_text(path: &Path, before: &str, after: &str) -> Result<(), WriteError> {
+        let without_status = |text: &str| match yaml::parse(text).map(|root| root.to_value()) {
+            Ok(Value::Map(mut pairs)) => {
+                pairs.retain(|(key, _)| key.as_text() != Some("status"));
+                Some(pairs)
+            }
+            Ok(_) | Err(_) => None,
+        };
+        let meant = without_status(before);
+        let is_meant =
+            |now: &str| now == before || (meant.is_some() && without_status(now) == meant);
+        write::replace(path, after, is_meant)
     }
 
     /// Whether there is a `config.yaml`.

@@ -1,9 +1,10 @@
 //! Policy rules that match no tool or argument, reported to their author.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{catalog::CatalogSnapshot, connect::ServerListing};
+use muster_workflow::is_assumed_available;
 
 use crate::{
     cli_offer::{self, BundledCli},
@@ -52,6 +53,46 @@ pub fn examined(
     bundled: &[BundledCli],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<FileProblem> {
+    let catalog = catalog(files, bundled, listings);
+    problems(files, &catalog, |tool| is_awaited(files, listings, tool))
+}
+
+/// The steps of workflows that name tools which do not exist, without a running gateway.
+pub fn missing_tools(
+    files: &Files,
+    bundled: &[BundledCli],
+    listings: &BTreeMap<String, ServerListing>,
+) -> Vec<FileProblem> {
+    let catalog = catalog(files, bundled, listings);
+    let mut problems = Vec::new();
+    for file in files.workflows.values() {
+        let tools: BTreeSet<&str> = file.workflow.tools().collect();
+        let missing = tools.into_iter().filter(|tool| {
+            !is_assumed_available(tool)
+                && catalog.get(tool).is_none()
+                && !may_be_awaited(files, listings, tool)
+        });
+        problems.extend(missing.map(|tool| {
+            let near = catalog.similar(tool, |_| true);
+            let fix = near.first().map(|near| format!("did you mean `{near}`?"));
+            FileProblem {
+                path: file.path.clone(),
+                line: None,
+                message: format!("there is no tool `{tool}`: the workflow is not available"),
+                fix: fix.or_else(|| Some("find the name with `muster search`".to_owned())),
+                severity: Severity::Warning,
+            }
+        }));
+    }
+    problems
+}
+
+/// The tools of the files and of the servers that could be connected.
+fn catalog(
+    files: &Files,
+    bundled: &[BundledCli],
+    listings: &BTreeMap<String, ServerListing>,
+) -> CatalogSnapshot {
     let prefix = files.settings.aggregator.prefix();
     let clis = cli_offer::offered(files, bundled, |_| true);
     let clis = clis.iter().map(|(name, config)| cli_source(name, config));
@@ -61,13 +102,28 @@ pub fn examined(
     });
     let definitions = files.definitions();
     let ours = [core_tools::source(), workflows::source(definitions.values())];
-    let catalog = CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard));
+    CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard))
+}
+
+/// Whether a step's tool may belong to a server that could not be connected. Steps name tools in full, so that the
+/// prefix tells.
+fn may_be_awaited(files: &Files, listings: &BTreeMap<String, ServerListing>, tool: &str) -> bool {
+    let prefix = files.settings.aggregator.prefix();
+    if !tool.starts_with(&format!("{prefix}_")) {
+        return is_awaited(files, listings, tool);
+    }
+    let away = files.servers.values().filter(|file| !listings.contains_key(&file.server.name));
+    away.into_iter().any(|file| tool.starts_with(&format!("{prefix}_{}_", file.server.prefix())))
+}
+
+/// Whether a missing tool may belong to a server that could not be connected.
+fn is_awaited(files: &Files, listings: &BTreeMap<String, ServerListing>, tool: &str) -> bool {
     let (there, away): (Vec<&McpServer>, Vec<&McpServer>) = files
         .servers
         .values()
         .map(|file| &*file.server)
         .partition(|server| listings.contains_key(&server.name));
-    problems(files, &catalog, |tool| may_come(prefix, tool, &there, &away))
+    may_come(files.settings.aggregator.prefix(), tool, &there, &away)
 }
 
 /// Whether a missing tool may belong to a server that is not connected.

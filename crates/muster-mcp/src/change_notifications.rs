@@ -127,7 +127,7 @@ pub(crate) async fn listen(
 }
 
 fn no_stream() -> RpcError {
-    RpcError::new(code::INVALID_REQUEST, "Invalid Request: changes are told on a stream")
+    RpcError::new(code::INVALID_REQUEST, "Invalid Request: change notifications need a stream")
 }
 
 async fn notify(channel: &ClientChannel, method: &str, params: Option<Raw>) -> bool {

@@ -285,10 +285,13 @@ impl<'a> Check<'a> {
             (None, _) | (Some("input" | "results" | "context" | "vars"), None) => (),
             (Some("input"), Some(name)) => {
                 let args = &self.spec.args;
-                if !args.is_empty() && !args.contains_key(name) {
+                if !args.contains_key(name) {
                     let near = suggest::similar(name, args.keys().map(String::as_str));
                     let hint = match near.first() {
                         Some(near) => format!("did you mean `.input.{near}`?"),
+                        None if args.is_empty() => {
+                            format!("declare it: `args: {{{name}: {{type: string}}}}`")
+                        }
                         None => format!("add `{name}` to `args`"),
                     };
                     self.report(&format!("`.input.{name}` is not among the arguments"), "", hint);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Problem,
+    reader::repeated_keys,
     yaml::{self, Node, NodeValue},
 };
 
@@ -13,19 +14,7 @@ const LONGEST_NAME: usize = 128;
 
 /// The mistakes in the text of a config, by line.
 pub fn lint(text: &str) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = yaml::repeated_keys(text)
-        .into_iter()
-        .map(|repeated| Problem {
-            path: vec![repeated.key.clone()],
-            message: format!(
-                "`{}` is written twice: line {} has no effect",
-                repeated.key, repeated.first
-            ),
-            fix: Some("remove one of them".to_owned()),
-            line: repeated.line,
-            column: repeated.column,
-        })
-        .collect();
+    let mut problems = repeated_keys(text);
     problems.extend(yaml::parse(text).iter().flat_map(names));
     problems.sort_by_key(|problem| (problem.line, problem.column));
     problems

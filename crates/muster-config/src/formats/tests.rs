@@ -4,7 +4,7 @@ use muster_core::fields::{Field, FieldDefault, FieldTable, FieldType};
 use muster_workflow::fields as workflows;
 use serde_json::Value as Json;
 
-use super::FORMATS;
+use super::{FORMATS, FileFormat};
 use crate::{
     LoadError,
     cli::{
@@ -354,4 +354,34 @@ fn examples_fit_their_schemas() {
         let misspelled = example.replacen('{', "{misspelled: 1, ", 1);
         assert!(!schema.is_valid(&json(&misspelled)), "{name}: {misspelled}");
     }
+}
+
+#[test]
+fn the_format_of_a_document_follows_from_its_contents() {
+    let format = |text: &str| FileFormat::of_text(text).map(|format| format.name);
+    for (text, name) in [
+        ("kind: Workflow\nspec: {steps: []}\n", "workflow"),
+        ("name: a\ncommand: x\n", "mcpserver"),
+        ("url: http://h\n", "mcpserver"),
+        ("command: git\ntools: []\n", "cli"),
+        ("tools: {a: {}}\n", "policy"),
+        ("default: enabled\n", "policy"),
+        ("steps: []\n", "workflow"),
+        ("serviceConfig: {}\n", "serviceclass"),
+        ("serviceClassName: a\n", "service"),
+        ("servers: [a]\n", "toolset"),
+        ("aggregator: {port: 1}\n", "config"),
+    ] {
+        assert_eq!(format(text), Some(name), "{text}");
+    }
+    for text in ["kind: Rocket\n", "a: 1\n", "[", "", "x"] {
+        assert_eq!(format(text), None, "{text}");
+    }
+    assert_eq!(FileFormat::of_folder("serviceclasses").unwrap().name, "serviceclass");
+    assert_eq!(FileFormat::named("config").unwrap().folder(), None);
+    let twice = "command: a\ncommand: b\ntools: []\n";
+    assert!(cli::parse(twice).is_ok(), "CLImax takes the last");
+    assert!(FileFormat::named("cli").unwrap().check(twice, "x").is_err());
+    let policy = FileFormat::named("policy").unwrap();
+    assert!(policy.check("default: enabled\ndefault: disabled\n", "x").is_err());
 }

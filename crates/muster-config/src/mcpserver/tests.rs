@@ -364,3 +364,18 @@ proptest! {
         drop(with_status(&text, &McpServerStatus::default()));
     }
 }
+
+#[test]
+fn a_key_that_is_written_twice_is_an_error() {
+    let text = "name: a\ncommand: x\nenv: {A: '1'}\ncommand: y\n";
+    let LoadError::Fields(problems) = parse(text, "f").unwrap_err() else { panic!("fields") };
+    let said: Vec<String> =
+        problems.iter().map(|problem| format!("{}: {problem}", problem.line)).collect();
+    assert_eq!(said, ["4: command: `command` is written twice: line 2 has no effect"]);
+    assert_eq!(problems[0].fix.as_deref(), Some("remove one of them"));
+    let error = parse("name: a\ncommand: x\n---\nname: b\ncommand: y\n", "f").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 3, column 1: a second document starts here: write one document per file, or give the file to `muster apply -f`"
+    );
+}

@@ -142,7 +142,7 @@ impl<'t> Composer<'t> {
             match event {
                 Event::StreamEnd => break,
                 Event::DocumentStart(_) if root.is_some() => {
-                    let message = "a second document starts here; one file holds one document";
+                    let message = "a second document starts here: write one document per file, or give the file to `muster apply -f`";
                     return Err(self.refuse(span, message));
                 }
                 Event::DocumentStart(_) => {

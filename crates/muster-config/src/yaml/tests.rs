@@ -320,7 +320,7 @@ fn documents() {
     check("a: x\n  y\n\n  z\n", r#"{"a": "x y\nz"}"#);
     check(
         "a: 1\n---\nb: 2\n",
-        "error: line 2, column 1: a second document starts here; one file holds one document",
+        "error: line 2, column 1: a second document starts here: write one document per file, or give the file to `muster apply -f`",
     );
     check("a: \u{7}\n", "error: line 1, column 4: the character U+0007 is not allowed");
     check("a: 1\r\nb: \0\n", "error: line 2, column 4: the character U+0000 is not allowed");

@@ -307,7 +307,7 @@ fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
         | ServerCondition::Unreachable
         | ServerCondition::AwaitingApproval => {
             let error = known.status.error.as_deref().unwrap_or("it was stopped meanwhile");
-            Err(format!("Failed to {what} service: failed to start service {name}: {error}"))
+            Err(format!("Failed to {what} service {name}: {error}"))
         }
     }
 }

@@ -54,14 +54,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
                   Its tool workflow_<name> can be called at once.",
         schema: definition,
-        run: |handle, _, args| Box::pin(create(handle, args)),
+        run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     CoreTool {
         name: "core_workflow_update",
         audience: ToolAudience::Operators,
         summary: "Replace the definition of a workflow as a whole.",
         schema: definition,
-        run: |handle, _, args| Box::pin(update(handle, args)),
+        run: |handle, cx, args| Box::pin(update(handle, cx, args)),
     },
     CoreTool {
         name: "core_workflow_delete",
@@ -140,7 +140,7 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     Ok(object(&Availability { available, name: name.to_owned(), missing_tools }))
 }
 
-async fn create(handle: &Handle, args: Args) -> ToolReply {
+async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let request = args.strict("WorkflowCreateRequest", FIELDS)?;
     let failed = |text: String| format!("Tool execution failed: failed to create workflow: {text}");
     let (name, spec) = request::read(&request).map_err(|invalid| {
@@ -150,9 +150,8 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
             InvalidWorkflow::Inconsistent(text) => format!("validation failed: {text}"),
         })
     })?;
-    let failed = |text: String| failed(format!("failed to create workflow: {text}"));
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Create(name.clone(), spec)))).await {
-        Ok(()) => Ok("Workflow created successfully".into()),
+        Ok(()) => Ok(with_findings("Workflow created successfully", handle, cx, &name)),
         Err(error) => {
             let text = match error {
                 EditError::Exists(_) => format!("{} already exists", resource(&name)),
@@ -164,24 +163,25 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> ToolReply {
+async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let request = args.strict("WorkflowUpdateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
         format!("Failed to update workflow: validation failed: {}", invalid.plain())
     })?;
-    let failed =
-        |text: String| format!("Failed to update workflow: failed to update workflow: {text}");
+    let failed = |text: String| format!("Failed to update workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Update(name.clone(), spec)))).await {
-        Ok(()) => Ok(format!("Workflow '{name}' updated successfully").into()),
+        Ok(()) => {
+            let done = format!("Workflow '{name}' updated successfully");
+            Ok(with_findings(&done, handle, cx, &name))
+        }
         Err(error) => Err(not_written(handle, &name, &error, &failed)),
     }
 }
 
 async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
-    let failed =
-        |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
+    let failed = |text: String| format!("Failed to delete workflow: {text}");
     match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Delete(name.to_owned())))).await {
         Ok(()) => Ok(format!("Workflow '{name}' deleted successfully").into()),
         Err(error) => Err(not_written(handle, name, &error, &failed)),
@@ -214,6 +214,19 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     })?;
     let workflow = Workflow::new(name, "default", spec);
     tell(handle, Reason::WorkflowValidationSucceeded, &workflow.name, "");
+    let done = format!("Validation successful for workflow {}", workflow.name);
+    Ok(findings(done, handle, cx, &workflow))
+}
+
+/// A confirmation, followed by what keeps the stored workflow from running.
+fn with_findings(done: &str, handle: &Handle, cx: CallContext<'_>, name: &str) -> Reply {
+    match handle.now().workflows.get(name) {
+        Some(workflow) => findings(done.to_owned(), handle, cx, workflow),
+        None => done.into(),
+    }
+}
+
+fn findings(done: String, handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> Reply {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let surroundings = Surroundings {
         state: &state,
@@ -221,12 +234,12 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         awaited: Vec::new(),
         looked_for: Cell::new(usize::MAX),
     };
-    let mut lines = vec![format!("Validation successful for workflow {}", workflow.name)];
-    for found in check(&workflow, &surroundings) {
+    let mut lines = vec![done];
+    for found in check(workflow, &surroundings) {
         lines.push(format!("warning: {}: {}", found.path.join("."), found.message));
         lines.push(format!("hint: {}", found.hint));
     }
-    Ok(lines.join("\n").into())
+    lines.join("\n").into()
 }
 
 fn tell_invalid(handle: &Handle, request: &Value, invalid: &InvalidWorkflow) {

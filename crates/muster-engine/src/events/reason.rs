@@ -48,7 +48,7 @@ pub enum Reason {
     McpServerToolsDiscovered,
     /// The tools of a server are gone.
     McpServerToolsUnavailable,
-    /// A server was lost and is reconnecting.
+    /// A server that was lost, or could not be connected, is tried again.
     McpServerRecoveryStarted,
     /// A server reconnected.
     McpServerRecoverySucceeded,
@@ -268,7 +268,7 @@ impl Reason {
             Self::McpServerRestarting => "is restarting",
             Self::McpServerToolsDiscovered => "offers its tools",
             Self::McpServerToolsUnavailable => "no longer offers its tools",
-            Self::McpServerRecoveryStarted => "was lost and is being connected again",
+            Self::McpServerRecoveryStarted => "is being connected again",
             Self::McpServerRecoverySucceeded => "is back",
             Self::McpServerRecoveryFailed => "could not be connected again",
             Self::McpServerAuthRequired => "requires a login",

@@ -361,12 +361,12 @@ fn problem(path: &Path, line: Option<usize>, message: String) -> FileProblem {
     FileProblem { path: path.to_owned(), line, message, fix: None, severity: Severity::Error }
 }
 
-fn warned(path: &Path, warning: &Warning) -> FileProblem {
+pub(super) fn warned(path: &Path, warning: &Warning) -> FileProblem {
     let severity = Severity::Warning;
     FileProblem { severity, ..problem(path, Some(warning.line), warning.to_string()) }
 }
 
-fn refused(path: &Path, error: LoadError) -> Vec<FileProblem> {
+pub(super) fn refused(path: &Path, error: LoadError) -> Vec<FileProblem> {
     match error {
         LoadError::Fields(problems) => {
             let problems = problems.into_iter().map(|found| FileProblem {

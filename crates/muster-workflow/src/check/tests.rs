@@ -125,6 +125,16 @@ fn references() {
 }
 
 #[test]
+fn inputs_without_arguments() {
+    found(
+        any(json!({"x": "{{ .input.zzz }}"})),
+        &[
+            "steps.0.args.x: `.input.zzz` is not among the arguments (declare it: `args: {zzz: {type: string}}`)",
+        ],
+    );
+}
+
+#[test]
 fn templates() {
     found(any(json!({"x": "{{ .input.a "})), &[]);
     found(

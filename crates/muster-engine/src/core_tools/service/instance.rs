@@ -119,7 +119,7 @@ pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> Failure 
             Failure::not_found(format!("Failed to {what} service: {problem}"))
         }
         ServiceError::Refused(_) | ServiceError::Busy | ServiceError::Ending => {
-            format!("Failed to {what} service: failed to {what} service {name}: {problem}").into()
+            format!("Failed to {what} service {name}: {problem}").into()
         }
     }
 }
