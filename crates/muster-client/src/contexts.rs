@@ -49,6 +49,11 @@ pub enum ContextError {
     /// The endpoint is empty.
     #[error("endpoint cannot be empty")]
     EmptyEndpoint,
+    /// The endpoint is not a URL.
+    #[error(
+        "the endpoint `{0}` is not a URL: write it as `http://HOST:PORT/mcp` or `https://HOST/mcp`"
+    )]
+    InvalidEndpoint(String),
     /// A context of this name exists.
     #[error("context \"{0}\" already exists")]
     Exists(String),
@@ -171,7 +176,11 @@ fn check_name(name: &str) -> Result<(), ContextError> {
 }
 
 fn check_endpoint(endpoint: &str) -> Result<(), ContextError> {
-    if endpoint.is_empty() { Err(ContextError::EmptyEndpoint) } else { Ok(()) }
+    match endpoint.split_once("://") {
+        _ if endpoint.is_empty() => Err(ContextError::EmptyEndpoint),
+        Some(("http" | "https", rest)) if !rest.is_empty() && !rest.starts_with('/') => Ok(()),
+        Some(_) | None => Err(ContextError::InvalidEndpoint(endpoint.to_owned())),
+    }
 }
 
 fn cannot(path: &Path, err: &io::Error) -> ContextError {

@@ -2,9 +2,15 @@
 
 mod access;
 mod checks;
+mod definitions;
+mod gateway;
+mod local_servers;
+mod probe;
+mod remote_servers;
+pub mod repair;
 mod servers;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use muster_core::{connect::Connector, request::ServerInfo};
 use muster_engine::{
@@ -15,6 +21,7 @@ use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_mcp_client::McpConnector;
 use serde::Serialize;
 
+use self::{repair::Repair, servers::ServerChecks};
 use crate::{
     remote::target::{Target, TargetError},
     secrets::{SecretConnector, SecretStore},
@@ -57,6 +64,8 @@ pub struct Finding {
     pub hop: Hop,
     /// The result.
     pub verdict: Verdict,
+    /// What was found, for programs: `ok`, `url-without-scheme`. Codes are stable, messages are not.
+    pub code: &'static str,
     /// The file, program, server or URL that was checked.
     pub subject: String,
     /// What was found.
@@ -64,6 +73,9 @@ pub struct Finding {
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// The change of a file that fixes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
 }
 
 impl Finding {
@@ -72,26 +84,44 @@ impl Finding {
         Self {
             hop,
             verdict: Verdict::Good,
+            code: "ok",
             subject: subject.into(),
             message: message.into(),
             fix: None,
+            repair: None,
         }
     }
 
     /// A check that found something worth a look.
-    pub fn warning(hop: Hop, subject: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Warning, ..Self::good(hop, subject, message) }
+    pub fn warning(
+        hop: Hop,
+        code: &'static str,
+        subject: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Verdict::Warning, code, ..Self::good(hop, subject, message) }
     }
 
     /// A check that failed.
-    pub fn bad(hop: Hop, subject: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Bad, ..Self::good(hop, subject, message) }
+    pub fn bad(
+        hop: Hop,
+        code: &'static str,
+        subject: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Verdict::Bad, code, ..Self::good(hop, subject, message) }
     }
 
     /// Adds how to fix it.
     #[must_use]
     pub fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
+    }
+
+    /// Adds the change of a file that fixes it, if there is one.
+    #[must_use]
+    pub fn repair(self, repair: Option<Repair>) -> Self {
+        Self { repair, ..self }
     }
 }
 
@@ -104,34 +134,59 @@ pub struct DoctorOptions<'a> {
     pub target: Result<Target, TargetError>,
     /// Whether to connect to the configured servers.
     pub servers: bool,
+    /// The timeout of one server.
+    pub timeout: Duration,
     /// The environment that commands are expanded from.
     pub environment: &'a Environment,
     /// The CLIs that are served where the configuration has none.
     pub bundled: &'a [BundledCli],
 }
 
-/// Runs every check.
+/// Runs every check. The gateway and all servers are checked concurrently.
 pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
-    let files = ConfigStore::new(options.root).load(&Files::default());
-    let mut findings = checks::config(options.root, &files);
-    findings.extend(checks::clis(options.root, &files, options.bundled));
-    findings.extend(access::check(options.root, &files.settings));
-    findings.extend(checks::programs(&files, options.environment));
-    match options.target {
-        Ok(target) => findings.extend(checks::gateway(&target).await),
-        Err(err) => findings.push(Finding::bad(Hop::Config, "gateway", err.to_string())),
-    }
-    let checks = match options.servers {
-        true => check_servers(options.root, &files).await,
-        false => servers::ServerChecks::default(),
+    let DoctorOptions { root, target, environment, bundled, .. } = options;
+    let files = ConfigStore::new(root).load(&Files::default());
+    let mut findings = checks::config(root, &files, bundled, environment);
+    findings.extend(checks::clis(root, &files, bundled));
+    findings.extend(access::check(root, &files.settings));
+    let broken = definitions::check(&files, environment);
+    let programs = checks::programs(&files, environment, &broken);
+    // Connecting would only repeat what was found.
+    let skipped = |name: &str| {
+        let about = |finding: &Finding| finding.subject == name && finding.verdict == Verdict::Bad;
+        broken.iter().chain(&programs).any(about)
     };
-    findings.extend(checks::policies(&files, options.bundled, &checks.listings));
-    findings.extend(checks.findings);
+    let gateway = async {
+        match &target {
+            Ok(target) => gateway::check(target, &files).await,
+            Err(err) => {
+                vec![Finding::bad(Hop::Config, "gateway-unknown", "gateway", err.to_string())]
+            }
+        }
+    };
+    let servers = async {
+        match options.servers {
+            true => check_servers(root, &files, options.timeout, skipped).await,
+            false => ServerChecks::default(),
+        }
+    };
+    let (gateway, servers) = tokio::join!(gateway, servers);
+    findings.extend(broken.iter().cloned());
+    findings.extend(programs.iter().cloned());
+    findings.extend(gateway);
+    findings.extend(checks::rules(&files, bundled, &servers.listings));
+    findings.extend(servers.findings);
     findings.extend(checks::logins());
+    findings.sort_by_key(|finding| finding.hop);
     findings
 }
 
-async fn check_servers(root: &Path, files: &Files) -> servers::ServerChecks {
+async fn check_servers(
+    root: &Path,
+    files: &Files,
+    limit: Duration,
+    skipped: impl Fn(&str) -> bool,
+) -> ServerChecks {
     let launcher = Launcher::new();
     let identity = ServerInfo {
         name: "muster-doctor".to_owned(),
@@ -141,8 +196,8 @@ async fn check_servers(root: &Path, files: &Files) -> servers::ServerChecks {
     let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
     let connect: Arc<dyn Connector> =
         Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
-    let configured = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
-    let checks = servers::check(connect, configured).await;
+    let configured = files.servers.values().filter(|file| !skipped(&file.server.name));
+    let checks = servers::check(connect, configured.cloned().collect(), limit).await;
     connector.shut_down().await;
     launcher.shut_down().await;
     checks

@@ -9,7 +9,7 @@ use std::{
 use muster_auth::{access::tokens::TokenFile, clock::Clock};
 use muster_config::settings::{AccessMode, Settings};
 
-use super::{Finding, Hop};
+use super::{Finding, Hop, repair::Repair};
 
 /// Checks the settings, tokens and file permissions that decide about access.
 pub(super) fn check(root: &Path, settings: &Settings) -> Vec<Finding> {
@@ -21,17 +21,21 @@ pub(super) fn check(root: &Path, settings: &Settings) -> Vec<Finding> {
 
 fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
     let file = root.join("config.yaml").display().to_string();
-    let warning = |message: &str, fix: &str| Finding::warning(Hop::Config, &file, message).fix(fix);
+    let warning = |code, message: &str, fix: &str| {
+        Finding::warning(Hop::Config, code, &file, message).fix(fix)
+    };
     let (access, server) = (&settings.access, &settings.aggregator.oauth.server);
     let mut findings = Vec::new();
     if access.mode == AccessMode::Open {
         findings.push(warning(
+            "access-open",
             "`access.mode: open` lets every process on this machine change the gateway",
             "remove it; commands of your own user are operators without it",
         ));
     }
     if access.insecure_bind {
         findings.push(warning(
+            "insecure-bind",
             "`access.insecureBind` lets anyone who reaches the gateway's address call tools",
             "require logins, or create tokens with `muster token create`, and remove it",
         ));
@@ -39,6 +43,7 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
     let lists = [&access.allowed_users, &access.allowed_groups, &access.allowed_domains];
     if server.enabled && server.provider == "google" && lists.iter().all(|list| list.is_empty()) {
         findings.push(warning(
+            "everybody-may-log-in",
             "everybody with a Google account may log in",
             "set `access.allowedDomains` or `access.allowedUsers`",
         ));
@@ -51,15 +56,20 @@ fn token_findings(root: &Path) -> Vec<Finding> {
     let subject = file.path().display().to_string();
     match file.load() {
         Err(err) => vec![
-            Finding::bad(Hop::Config, subject, format!("no token is accepted: {err}"))
-                .fix("make it a file that only its owner can write"),
+            Finding::bad(
+                Hop::Config,
+                "tokens-unreadable",
+                subject,
+                format!("no token is accepted: {err}"),
+            )
+            .fix("make it a file that only its owner can write"),
         ],
         Ok(tokens) => {
             let endless = tokens.into_iter().filter(|token| token.expires.is_none());
             endless
                 .map(|token| {
                     let message = format!("the token `{}` does not expire", token.name);
-                    Finding::warning(Hop::Config, &subject, message).fix(format!(
+                    Finding::warning(Hop::Config, "token-without-end", &subject, message).fix(format!(
                         "replace it: `muster token revoke {0}`, then `muster token create {0} --expires 90d`",
                         token.name
                     ))
@@ -81,27 +91,26 @@ fn file_findings(root: &Path) -> Vec<Finding> {
         secrets.into_iter().filter(|path| mode(path).is_some_and(|mode| mode & 0o077 != 0));
     let mut findings: Vec<Finding> = readable
         .map(|path| {
+            let repair = Repair::Mode { path: path.clone(), mode: 0o600 };
             let path = path.display().to_string();
-            Finding::warning(Hop::Config, &path, "other users can read this secret")
+            let message = "other users can read this secret";
+            Finding::warning(Hop::Config, "secret-readable", &path, message)
                 .fix(format!("chmod 600 {path}"))
+                .repair(Some(repair))
         })
         .collect();
     let folders = ["", "mcpservers", "clis", "policies", "workflows", "secrets"];
     let mut written: Vec<PathBuf> = folders.iter().map(|name| root.join(name)).collect();
     written.push(root.join("config.yaml"));
     for path in written {
-        // Whoever can write the configuration can run commands as the gateway's user.
-        if mode(&path).is_some_and(|mode| mode & 0o002 != 0) {
+        // A process that can write the configuration can run commands as the gateway's user.
+        if let Some(mode) = mode(&path).filter(|mode| mode & 0o002 != 0) {
+            let repair = Repair::Mode { path: path.clone(), mode: mode & !0o002 };
             let path = path.display().to_string();
             let fix = format!("chmod o-w {path}");
-            findings.push(
-                Finding::bad(
-                    Hop::Config,
-                    path,
-                    "every user of this machine can change the gateway",
-                )
-                .fix(fix),
-            );
+            let message = "every user of this machine can change the gateway";
+            let found = Finding::bad(Hop::Config, "config-writable", path, message);
+            findings.push(found.fix(fix).repair(Some(repair)));
         }
     }
     findings

@@ -1,6 +1,6 @@
-//! Checks of the local setup: files, programs, the gateway, logins.
+//! Checks of the local setup: files, programs, rules, logins.
 
-use std::{collections::BTreeMap, net::TcpListener, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use muster_config::mcpserver::ServerType;
 use muster_core::connect::ServerListing;
@@ -15,17 +15,21 @@ use super::{Finding, Hop};
 use crate::{
     env_vars,
     login::token_store::TokenStore,
-    remote::{Credentials, Remote, error::RemoteError, target::Target},
     secrets::{self, SecretStore},
 };
 
 /// Checks the configuration files and the secrets they reference.
-pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
+pub(super) fn config(
+    root: &Path,
+    files: &Files,
+    bundled: &[BundledCli],
+    environment: &Environment,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !root.exists() {
         let message = "it does not exist: defaults are used";
         return vec![
-            Finding::warning(Hop::Config, root.display().to_string(), message)
+            Finding::warning(Hop::Config, "no-config", root.display().to_string(), message)
                 .fix("import the servers of another client with `muster import`"),
         ];
     }
@@ -37,15 +41,24 @@ pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
         for value in values.filter(|value| secrets::is_reference(value)) {
             if let Err(err) = secrets.resolve(value) {
                 let subject = file.path.display().to_string();
-                findings.push(Finding::bad(Hop::Config, subject, err.to_string()));
+                let finding = Finding::bad(Hop::Config, "secret-missing", subject, err.to_string());
+                let name = secrets::referenced(value).into_iter().next().unwrap_or_default();
+                let file = root.join("secrets").join(name);
+                findings.push(finding.fix(format!("write the secret to {}", file.display())));
             }
         }
     }
     if findings.is_empty() {
-        let clis = files.clis.as_ref().map_or(0, BTreeMap::len);
+        let own = files.clis.as_ref().map_or(0, BTreeMap::len);
+        let path = environment.get("PATH");
+        let offered = cli_offer::offered(files, bundled, |cli| {
+            let words = environment.command_words(&cli.command);
+            words.first().is_some_and(|program| lookup::exists(program, path))
+        });
         let message = format!(
-            "{} servers, {clis} CLIs, {} policies",
+            "{} servers, {own} CLIs of your own and {} bundled ones, {} policies",
             files.servers.len(),
+            offered.len().saturating_sub(own),
             files.policies.len()
         );
         findings.push(Finding::good(Hop::Config, root.display().to_string(), message));
@@ -60,7 +73,7 @@ pub(super) fn clis(root: &Path, files: &Files, bundled: &[BundledCli]) -> Vec<Fi
     let findings = unknown.iter().map(|unknown| {
         let (setting, name) = (unknown.setting, unknown.name);
         let message = format!("`{setting}` names `{name}`, and there is no such bundled CLI");
-        Finding::bad(Hop::Config, &file, message).fix(unknown.fix())
+        Finding::bad(Hop::Config, "cli-unknown", &file, message).fix(unknown.fix())
     });
     findings.collect()
 }
@@ -72,26 +85,39 @@ fn file_finding(problem: &FileProblem) -> Finding {
         None => path.to_string(),
     };
     let finding = match problem.severity {
-        Severity::Error => Finding::bad(Hop::Config, subject, &problem.message),
-        Severity::Warning => Finding::warning(Hop::Config, subject, &problem.message),
+        Severity::Error => Finding::bad(Hop::Config, "file-invalid", subject, &problem.message),
+        Severity::Warning => {
+            Finding::warning(Hop::Config, "file-warning", subject, &problem.message)
+        }
     };
     match &problem.fix {
         Some(fix) => finding.fix(fix),
+        None if problem.message.to_lowercase().contains("permission denied") => {
+            finding.fix(format!("make it readable for you: chmod u+r {path}"))
+        }
         None => finding,
     }
 }
 
-/// Checks for policy rules that match no tool or argument of the servers.
-pub(super) fn policies(
+/// Checks for policy rules and workflow steps that name tools which do not exist.
+pub(super) fn rules(
     files: &Files,
     bundled: &[BundledCli],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
-    unmatched_rules::examined(files, bundled, listings).iter().map(file_finding).collect()
+    unmatched_rules::examined(files, bundled, listings)
+        .iter()
+        .chain(&unmatched_rules::missing_tools(files, bundled, listings))
+        .map(file_finding)
+        .collect()
 }
 
-/// Checks that the programs of CLI configs and stdio servers are installed.
-pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding> {
+/// Checks that the programs of CLI configs and stdio servers are installed. Servers with a broken command are left out.
+pub(super) fn programs(
+    files: &Files,
+    environment: &Environment,
+    broken: &[Finding],
+) -> Vec<Finding> {
     let path = env_vars::get("PATH");
     let mut findings = Vec::new();
     let mut check = |subject: String, command: &str, own_path: Option<&str>| {
@@ -101,18 +127,16 @@ pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding>
         findings.push(if lookup::exists(&program, path) {
             Finding::good(Hop::Programs, subject, format!("found `{program}`"))
         } else {
-            Finding::bad(Hop::Programs, subject, format!("`{program}` was not found"))
-                .fix("install it, or use its full path")
+            missing(subject, &program)
         });
     };
     for file in files.servers.values() {
-        let spec = &file.server.spec;
-        if spec.kind == ServerType::Stdio {
-            check(
-                file.server.name.clone(),
-                &spec.command,
-                spec.env.get("PATH").map(String::as_str),
-            );
+        let (name, spec) = (&file.server.name, &file.server.spec);
+        let is_broken = broken
+            .iter()
+            .any(|found| found.subject == *name && found.code == "command-with-arguments");
+        if spec.kind == ServerType::Stdio && !is_broken {
+            check(name.clone(), &spec.command, spec.env.get("PATH").map(String::as_str));
         }
     }
     for cli in files.clis.iter().flatten().map(|(_, cli)| cli) {
@@ -121,45 +145,28 @@ pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding>
     findings
 }
 
-/// Checks whether the gateway runs, or could be started.
-pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
-    let error = match Remote::connect(&target.as_operator(), &login(target).await).await {
-        Ok(remote) => {
-            let about = remote.about();
-            let message = format!("{} {} responds", about.name, about.version);
-            remote.close().await;
-            return vec![Finding::good(Hop::Gateway, &target.url, message)];
+/// A program that cannot be started, and where it comes from.
+fn missing(subject: String, program: &str) -> Finding {
+    if Path::new(program).is_file() {
+        let message = format!("`{program}` is not executable");
+        return Finding::bad(Hop::Programs, "program-not-executable", subject, message)
+            .fix(format!("chmod +x {program}"));
+    }
+    let fix = match program {
+        "npx" | "npm" | "node" => "install Node.js: https://nodejs.org".to_owned(),
+        "uvx" | "uv" => "install uv: https://docs.astral.sh/uv".to_owned(),
+        "docker" => "install Docker: https://docs.docker.com/get-docker".to_owned(),
+        "bunx" | "bun" => "install Bun: https://bun.sh".to_owned(),
+        "deno" => "install Deno: https://deno.com".to_owned(),
+        "python" if lookup::exists("python3", env_vars::get("PATH").as_deref()) => {
+            "write `command: python3`, which is installed".to_owned()
         }
-        Err(error) => error,
+        "python" | "python3" | "pipx" => "install Python: https://www.python.org".to_owned(),
+        program if program.contains('/') => "correct the path of `command`".to_owned(),
+        _ => "install it, or use its full path".to_owned(),
     };
-    let (url, message) = (&target.url, error.to_string());
-    vec![match error {
-        RemoteError::AuthRequired { .. } | RemoteError::AuthExpired { .. } => {
-            Finding::bad(Hop::Login, url, message)
-                .fix(format!("log in with `muster auth login --endpoint {}`", target.url))
-        }
-        RemoteError::NotRunning => match port(target) {
-            Some(port) if TcpListener::bind(("127.0.0.1", port)).is_err() => {
-                Finding::bad(Hop::Gateway, url, format!("port {port} is in use by another program"))
-                    .fix("stop that program, or set another `aggregator.port` in config.yaml")
-            }
-            _ => Finding::warning(Hop::Gateway, url, "no gateway is running")
-                .fix("start one with `muster serve`"),
-        },
-        RemoteError::Insecure(_) => Finding::bad(Hop::Certificates, url, message)
-            .fix("add the CA that signed it to the certificates this machine trusts"),
-        _ => Finding::bad(Hop::Gateway, url, message)
-            .fix("check the endpoint with `muster context list`"),
-    }]
-}
-
-async fn login(target: &Target) -> Credentials {
-    crate::login::stored_auth(target).await
-}
-
-fn port(target: &Target) -> Option<u16> {
-    let authority = target.url.split_once("://")?.1.split('/').next()?;
-    authority.rsplit_once(':')?.1.parse().ok()
+    let message = format!("`{program}` was not found");
+    Finding::bad(Hop::Programs, "program-missing", subject, message).fix(fix)
 }
 
 /// Checks the stored logins of the user.
@@ -171,9 +178,12 @@ pub(super) fn logins() -> Vec<Finding> {
         match (token.is_valid(), token.can_refresh()) {
             (true, _) => Finding::good(Hop::Login, url, "the login is valid"),
             (false, true) => {
-                Finding::warning(Hop::Login, url, "the login has expired and will be refreshed")
+                let message = "the login has expired and will be refreshed";
+                Finding::warning(Hop::Login, "login-refreshes", url, message)
             }
-            (false, false) => Finding::bad(Hop::Login, url, "the login has expired").fix(fix),
+            (false, false) => {
+                Finding::bad(Hop::Login, "login-expired", url, "the login has expired").fix(fix)
+            }
         }
     });
     findings.collect()

@@ -2,22 +2,48 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use muster_config::mcpserver::McpServer;
-use muster_core::connect::{
-    ConnectError, ConnectRequest, ConnectionEvent, ConnectionObserver, Connector, ServerListing,
+use muster_core::{
+    connect::{
+        ConnectError, ConnectRequest, ConnectionEvent, ConnectionObserver, Connector, OutputStream,
+        ServerListing,
+    },
+    lock::Lock,
 };
-use tokio::task::JoinSet;
+use muster_engine::store::ServerFile;
+use tokio::{task::JoinSet, time::timeout};
 
-use super::{Finding, Hop};
+use super::{Finding, Hop, local_servers, remote_servers};
 
-/// The longest timeout of one server.
-const MAX_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many lines of a server are looked at.
+const MAX_LINES: usize = 50;
 
-#[derive(Debug)]
-struct IgnoreEvents;
+/// Keeps the first lines that a server writes beside the protocol.
+#[derive(Debug, Default)]
+struct OutputCollector(Lock<Vec<(OutputStream, String)>>);
 
-impl ConnectionObserver for IgnoreEvents {
+impl ConnectionObserver for OutputCollector {
     fn on_event(&self, _: ConnectionEvent) {}
+
+    fn on_output(&self, stream: OutputStream, line: &str) {
+        let mut lines = self.0.lock();
+        if lines.len() < MAX_LINES {
+            lines.push((stream, line.to_owned()));
+        }
+    }
+}
+
+/// Why a server was not listed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It did not answer in time.
+    Timeout(Duration),
+    /// It failed.
+    Error {
+        /// How.
+        error: ConnectError,
+        /// What it failed at.
+        doing: &'static str,
+    },
 }
 
 /// The results for all servers.
@@ -31,15 +57,13 @@ pub(super) struct ServerChecks {
 /// Connects to all servers concurrently, lists their tools and disconnects.
 pub(super) async fn check(
     connect: Arc<dyn Connector>,
-    servers: Vec<Arc<McpServer>>,
+    servers: Vec<ServerFile>,
+    limit: Duration,
 ) -> ServerChecks {
     let mut checks = JoinSet::new();
-    for server in servers {
+    for file in servers {
         let connect = Arc::clone(&connect);
-        checks.spawn(async move {
-            let listed = list(&*connect, &server).await;
-            (server.name.clone(), listed)
-        });
+        checks.spawn(async move { one(&*connect, file, limit).await });
     }
     let mut results = ServerChecks::default();
     while let Some(done) = checks.join_next().await {
@@ -59,66 +83,44 @@ pub(super) async fn check(
     results
 }
 
-async fn list(connect: &dyn Connector, server: &McpServer) -> Result<ServerListing, Finding> {
-    let name = &server.name;
-    let endpoint = server.spec.endpoint();
-    let limit = server.spec.limit().min(MAX_TIMEOUT);
-    let events = Arc::new(IgnoreEvents);
-    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
-    let connection = match connect.connect(request).await {
-        Ok(connection) => connection,
-        Err(error) => return Err(failure(server, &error, "connecting")),
+async fn one(
+    connect: &dyn Connector,
+    file: ServerFile,
+    limit: Duration,
+) -> (String, Result<ServerListing, Finding>) {
+    let server = &file.server;
+    let limit = server.spec.limit().min(limit);
+    let output = Arc::new(OutputCollector::default());
+    let events: Arc<dyn ConnectionObserver> = output.clone();
+    let listed = timeout(limit, list(connect, &file, limit, events)).await;
+    let failure = match listed {
+        Ok(Ok(listing)) => return (server.name.clone(), Ok(listing)),
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::Timeout(limit),
     };
+    let finding = match server.spec.kind.is_local() {
+        true => {
+            let written = std::mem::take(&mut *output.0.lock());
+            local_servers::explain(server, &failure, &written)
+        }
+        false => remote_servers::explain(&file, &failure).await,
+    };
+    (server.name.clone(), Err(finding))
+}
+
+async fn list(
+    connect: &dyn Connector,
+    file: &ServerFile,
+    limit: Duration,
+    events: Arc<dyn ConnectionObserver>,
+) -> Result<ServerListing, Failure> {
+    let (name, endpoint) = (&file.server.name, file.server.spec.endpoint());
+    // The connector's own timeout is longer, so that running out of time is one case only.
+    let limit = limit * 2;
+    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
+    let connected = connect.connect(request).await;
+    let connection = connected.map_err(|error| Failure::Error { error, doing: "connecting" })?;
     let listed = connection.list().await;
     connection.close().await;
-    listed.map_err(|error| failure(server, &error, "listing its tools"))
-}
-
-fn failure(server: &McpServer, error: &ConnectError, doing: &str) -> Finding {
-    let name = &server.name;
-    let failed = || Finding::bad(Hop::Handshake, name, format!("{doing}: {error}"));
-    match error {
-        ConnectError::Unauthorized { .. } => Finding::bad(Hop::Login, name, "it requires a login")
-            .fix(format!("log in with `muster auth login --server {name}`")),
-        ConnectError::Insecure(reason) => Finding::bad(Hop::Certificates, name, reason)
-            .fix("add the CA that signed its certificate to those this machine trusts"),
-        ConnectError::Transient(_) | ConnectError::Permanent(_) if server.spec.kind.is_local() => {
-            failed().fix("run its command in a terminal and look at its output")
-        }
-        ConnectError::Transient(_) => {
-            failed().fix("check its `url`, and that the server is running")
-        }
-        ConnectError::Permanent(_) => {
-            failed().fix("check its `url` and `type`: an MCP server must answer there")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use muster_config::mcpserver::{McpServer, McpServerSpec, ServerType};
-    use muster_core::connect::ConnectError;
-
-    use super::{Hop, failure};
-
-    #[test]
-    fn the_fix_follows_from_the_kind_of_the_error() {
-        let fix = |kind: ServerType, error: ConnectError| {
-            let spec = McpServerSpec { kind, ..McpServerSpec::default() };
-            let server = McpServer::new("s", "default", spec);
-            let finding = failure(&server, &error, "connecting");
-            (finding.hop, finding.fix.unwrap())
-        };
-        let text = || "no TLS with the certificate, timed out".to_owned();
-        let (hop, said) = fix(ServerType::Stdio, ConnectError::Permanent(text()));
-        assert_eq!(hop, Hop::Handshake);
-        assert!(said.starts_with("run its command"), "{said}");
-        let (hop, said) = fix(ServerType::Sse, ConnectError::Permanent(text()));
-        assert_eq!(hop, Hop::Handshake);
-        assert!(said.starts_with("check its `url` and `type`"), "{said}");
-        let (_, said) = fix(ServerType::StreamableHttp, ConnectError::Transient(text()));
-        assert!(said.contains("is running"), "{said}");
-        let (hop, _) = fix(ServerType::Sse, ConnectError::Insecure("odd".to_owned()));
-        assert_eq!(hop, Hop::Certificates);
-    }
+    listed.map_err(|error| Failure::Error { error, doing: "listing its tools" })
 }

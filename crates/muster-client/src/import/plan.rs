@@ -281,6 +281,12 @@ impl SecretExtractor<'_> {
         let mut before = String::new();
         let mut replaced = Vec::with_capacity(args.len());
         for arg in args {
+            if let Some((_, rest)) = arg.split_once("${") {
+                let name = rest.split('}').next().unwrap_or_default();
+                self.notes.push(format!(
+                    "`${{{name}}}` in its arguments was filled in by the client: write the value"
+                ));
+            }
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
                 Some((option, value)) if secret_detection::secret_part(option, value).is_some() => {

@@ -1,0 +1,129 @@
+//! Checks of the gateway: whether it runs, who answers at its address, and what it serves.
+
+use std::collections::BTreeSet;
+
+use muster_api::mcp_server::McpServerList;
+use muster_core::{json::RawObject, text};
+use muster_engine::store::Files;
+
+use super::{
+    Finding, Hop,
+    probe::{Answer, Place, probe},
+};
+use crate::remote::{Remote, error::RemoteError, target::Target};
+
+/// The name by which a gateway introduces itself.
+const GATEWAY: &str = "muster-aggregator";
+
+/// Checks whether the gateway runs, or could be started.
+pub(super) async fn check(target: &Target, files: &Files) -> Vec<Finding> {
+    let target = target.as_operator();
+    let auth = crate::login::stored_auth(&target).await;
+    match Remote::connect(&target, &auth).await {
+        Ok(remote) => {
+            let findings = running(&remote, &target, files).await;
+            remote.close().await;
+            findings
+        }
+        Err(error) => vec![failed(&target, &error).await],
+    }
+}
+
+async fn running(remote: &Remote, target: &Target, files: &Files) -> Vec<Finding> {
+    let (about, url) = (remote.about(), &target.url);
+    if about.name != GATEWAY {
+        let name = text::printable(&about.name);
+        let message = format!("another MCP server answers there: {name}");
+        return vec![port_taken(url, message)];
+    }
+    let message = format!("{} {} responds", about.name, about.version);
+    let mut findings = vec![Finding::good(Hop::Gateway, url, message)];
+    if !target.is_local() {
+        return findings;
+    }
+    if target.operator.is_none() {
+        let message = "you are not its operator: commands that change it are refused";
+        findings.push(Finding::warning(Hop::Gateway, "not-operator", url, message).fix(
+            "run commands as the user that started it, with the same HOME and XDG_STATE_HOME",
+        ));
+    }
+    let mut all = RawObject::new();
+    all.set_value("showAll", &true);
+    let listed: Result<McpServerList, _> = remote.reply("core_mcpserver_list", &all.to_raw()).await;
+    if let Ok(listed) = listed {
+        findings.extend(other_files(url, &listed, files));
+    }
+    findings
+}
+
+/// A gateway that serves another directory than the one that was checked.
+fn other_files(url: &str, listed: &McpServerList, files: &Files) -> Option<Finding> {
+    let theirs: BTreeSet<&str> =
+        listed.mcp_servers.iter().map(|server| server.name.as_str()).collect();
+    let ours: BTreeSet<&str> = files.servers.keys().map(String::as_str).collect();
+    let only = |these: &BTreeSet<&str>, those: &BTreeSet<&str>| {
+        these.difference(those).copied().collect::<Vec<_>>().join(", ")
+    };
+    let (missing, more) = (only(&ours, &theirs), only(&theirs, &ours));
+    if missing.is_empty() && more.is_empty() {
+        return None;
+    }
+    let difference = match (missing.as_str(), more.as_str()) {
+        (missing, "") => format!("it does not have {missing}"),
+        ("", more) => format!("it has {more}"),
+        (missing, more) => format!("it has {more}, and not {missing}"),
+    };
+    let message = format!("it serves another configuration than this one: {difference}");
+    let finding = Finding::warning(Hop::Gateway, "other-configuration", url, message);
+    Some(finding.fix("name its directory with --config-path, or restart it with this one"))
+}
+
+async fn failed(target: &Target, error: &RemoteError) -> Finding {
+    let (url, message) = (&target.url, text::printable(&error.to_string()));
+    match error {
+        RemoteError::AuthRequired { .. } | RemoteError::AuthExpired { .. } => {
+            return Finding::bad(Hop::Login, "login-required", url, message)
+                .fix(format!("log in with `muster auth login --endpoint {url}`"));
+        }
+        RemoteError::Insecure(_) => {
+            return Finding::bad(Hop::Certificates, "certificate-untrusted", url, message)
+                .fix("add the CA that signed it to the certificates this machine trusts");
+        }
+        _ => (),
+    }
+    let Some(place) = Place::of(url) else {
+        return Finding::bad(Hop::Gateway, "url-invalid", url, "the endpoint is not a URL")
+            .fix("write it as `http://HOST:PORT/mcp`");
+    };
+    match probe(&place).await {
+        Answer::Refused if target.is_local() => {
+            Finding::warning(Hop::Gateway, "not-running", url, "no gateway is running")
+                .fix("start one with `muster serve`")
+        }
+        Answer::UnknownHost(reason) => {
+            let message = format!("the host `{}` cannot be resolved: {reason}", place.host);
+            Finding::bad(Hop::Gateway, "host-unknown", url, message)
+                .fix("check the endpoint with `muster context list`")
+        }
+        answer if target.is_local() => {
+            let port = place.port;
+            let who = match answer {
+                Answer::Http { status, server } => {
+                    let server = server.map(|name| format!(" of `{}`", text::printable(&name)));
+                    format!("HTTP status {status}{}", server.unwrap_or_default())
+                }
+                Answer::Tls => "TLS".to_owned(),
+                _ => "no HTTP".to_owned(),
+            };
+            let message = format!("another program answers on port {port}, not a gateway: {who}");
+            port_taken(url, message)
+        }
+        _ => Finding::bad(Hop::Gateway, "unreachable", url, message)
+            .fix("check the endpoint with `muster context list`"),
+    }
+}
+
+fn port_taken(url: &str, message: String) -> Finding {
+    Finding::bad(Hop::Gateway, "port-taken", url, message)
+        .fix("stop that program, or set another `aggregator.port` in config.yaml")
+}

@@ -1,0 +1,176 @@
+//! What answers at an address, found out with a few bytes.
+
+use std::{io, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
+
+/// The timeout of each step.
+const STEP: Duration = Duration::from_secs(2);
+/// How much of an answer is read.
+const MAX_ANSWER: u64 = 2048;
+
+/// The start of a TLS handshake, without extensions: enough for any server to answer, if only with an alert.
+const CLIENT_HELLO: [u8; 52] = *b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03\
+    musterdoctormusterdoctormusterdo\
+    \x00\x00\x04\xc0\x2f\x00\x2f\x01\x00";
+
+/// What answers at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The host has no address.
+    UnknownHost(String),
+    /// Nothing listens on the port.
+    Refused,
+    /// No connection, for another reason.
+    NoConnection(String),
+    /// TLS.
+    Tls,
+    /// HTTP without TLS.
+    Http {
+        /// The status of the answer.
+        status: u16,
+        /// Its `Server` header, if there is one.
+        server: Option<String>,
+    },
+    /// Something else, or nothing.
+    Other,
+}
+
+/// The parts of a URL that matter here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) is_secure: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// With its slash, without a query: that may hold a secret.
+    pub(super) path: String,
+}
+
+impl Place {
+    pub(super) fn of(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let is_secure = scheme.eq_ignore_ascii_case("https");
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']')?;
+                (host, port.strip_prefix(':'))
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = match port {
+            Some(port) => port.parse().ok()?,
+            None if is_secure => 443,
+            None => 80,
+        };
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let path = if path.is_empty() { "/" } else { path };
+        Some(Self { is_secure, host: host.to_owned(), port, path: path.to_owned() })
+    }
+}
+
+/// Finds out what answers at a place.
+pub(super) async fn probe(place: &Place) -> Answer {
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        place.path, place.host, place.port
+    );
+    let said = match ask(place, request.as_bytes()).await {
+        Ok(said) => said,
+        Err(answer) => return answer,
+    };
+    match http_answer(&said) {
+        Some(answer) => answer,
+        // A TLS server answers plain text with an alert, or not at all.
+        None if said.first() == Some(&0x15) => Answer::Tls,
+        None => match ask(place, &CLIENT_HELLO).await {
+            Ok(said) if matches!(said.first(), Some(0x15 | 0x16)) => Answer::Tls,
+            Ok(_) | Err(_) => Answer::Other,
+        },
+    }
+}
+
+fn http_answer(said: &[u8]) -> Option<Answer> {
+    let text = String::from_utf8_lossy(said);
+    let head = text.strip_prefix("HTTP/")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    // Some TLS servers explain the mistake in plain text.
+    let lower = text.to_lowercase();
+    if status == 400 && (lower.contains("https port") || lower.contains("https server")) {
+        return Some(Answer::Tls);
+    }
+    let server = head.lines().take_while(|line| !line.is_empty()).find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("server").then(|| value.trim().to_owned())
+    });
+    Some(Answer::Http { status, server })
+}
+
+/// Sends bytes and reads the beginning of the answer.
+async fn ask(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
+    let address = (place.host.as_str(), place.port);
+    let found = timeout(STEP, lookup_host(address)).await;
+    let mut addresses = match found {
+        Ok(Ok(addresses)) => addresses.peekable(),
+        Ok(Err(err)) => return Err(Answer::UnknownHost(err.to_string())),
+        Err(_) => return Err(Answer::UnknownHost("the name server does not answer".to_owned())),
+    };
+    if addresses.peek().is_none() {
+        return Err(Answer::UnknownHost("it has no address".to_owned()));
+    }
+    let mut failure = Answer::Refused;
+    for address in addresses {
+        match timeout(STEP, TcpStream::connect(address)).await {
+            Ok(Ok(mut stream)) => {
+                let mut said = Vec::new();
+                let exchange = async {
+                    stream.write_all(bytes).await?;
+                    (&mut stream).take(MAX_ANSWER).read_to_end(&mut said).await
+                };
+                // A server that keeps the connection open has answered all the same.
+                drop(timeout(STEP, exchange).await);
+                return Ok(said);
+            }
+            Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => (),
+            Ok(Err(err)) => failure = Answer::NoConnection(err.to_string()),
+            Err(_) => failure = Answer::NoConnection("it does not answer".to_owned()),
+        }
+    }
+    Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Place, http_answer};
+
+    #[test]
+    fn places() {
+        let place = |url: &str| Place::of(url).map(|place| (place.host, place.port, place.path));
+        let is = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
+        assert_eq!(place("http://localhost:9/mcp?k=v"), is("localhost", 9, "/mcp"));
+        assert_eq!(place("https://u:p@h"), is("h", 443, "/"));
+        assert_eq!(place("http://[::1]:8/x"), is("::1", 8, "/x"));
+        assert_eq!(place("http://h:port"), None);
+        assert_eq!(place("h/x"), None);
+    }
+
+    #[test]
+    fn answers() {
+        let said = b"HTTP/1.1 404 Not Found\r\nserver: nginx\r\n\r\nServer: no";
+        let server = Some("nginx".to_owned());
+        assert_eq!(http_answer(said), Some(Answer::Http { status: 404, server }));
+        let tls =
+            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.";
+        assert_eq!(http_answer(tls), Some(Answer::Tls));
+        assert_eq!(http_answer(b"SSH-2.0"), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Why a remote server cannot be used.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_config::mcpserver::{McpServerSpec, ServerType};
+use muster_core::{connect::ConnectError, text};
+use muster_engine::store::ServerFile;
+use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
+
+use super::{
+    Finding, Hop, definitions,
+    probe::{Answer, Place, probe},
+    servers::Failure,
+};
+use crate::env_vars;
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"muster-doctor","version":"1"}}}"#;
+/// Where servers usually answer.
+const USUAL_PATHS: [&str; 3] = ["/mcp", "/sse", "/"];
+
+/// The finding for a failed remote server, by what answers at its URL.
+pub(super) async fn explain(file: &ServerFile, failure: &Failure) -> Finding {
+    let name = &file.server.name;
+    if let Failure::Error { error: ConnectError::Unauthorized { .. }, .. } = failure {
+        return Finding::bad(Hop::Login, "login-required", name, "it requires a login")
+            .fix(format!("log in with `muster auth login --server {name}`, or set `headers`"));
+    }
+    let Some(place) = Place::of(&file.server.spec.url) else {
+        let message = "the url cannot be read";
+        return Finding::bad(Hop::Config, "url-invalid", name, message)
+            .fix("write it as `https://HOST:PORT/PATH`");
+    };
+    let answer = probe(&place).await;
+    let (host, port) = (&place.host, place.port);
+    match (&answer, place.is_secure) {
+        (Answer::UnknownHost(reason), _) => {
+            let message = format!("the host `{host}` cannot be resolved: {reason}");
+            Finding::bad(Hop::Handshake, "host-unknown", name, message)
+                .fix(with_proxy("check the spelling of the host, and your network or VPN"))
+        }
+        (Answer::Refused, _) => {
+            let message = format!("nothing listens on {host}:{port}");
+            Finding::bad(Hop::Handshake, "connection-refused", name, message)
+                .fix("start the server, or correct the port in its `url`")
+        }
+        (Answer::NoConnection(reason), _) => {
+            let message = format!("{host}:{port} cannot be reached: {reason}");
+            Finding::bad(Hop::Handshake, "unreachable", name, message)
+                .fix(with_proxy("check your network or VPN, and the port in its `url`"))
+        }
+        (Answer::Http { .. }, true) => {
+            let message = format!("{host}:{port} speaks plain HTTP, not HTTPS");
+            scheme(file, "speaks-http", message, "http")
+        }
+        (Answer::Tls, false) => {
+            let message = format!("{host}:{port} speaks HTTPS, not plain HTTP");
+            scheme(file, "speaks-https", message, "https")
+        }
+        (Answer::Tls | Answer::Other | Answer::Http { .. }, _) => match failure {
+            Failure::Error { error: ConnectError::Insecure(reason), .. } => {
+                certificate(name, reason)
+            }
+            Failure::Timeout(limit) => {
+                let message = format!("no answer within {} s", limit.as_secs());
+                Finding::bad(Hop::Handshake, "no-answer", name, message)
+                    .fix("look at the log of the server, or raise --timeout")
+            }
+            Failure::Error { error, doing } => {
+                let message = format!("{doing}: {}", text::printable(&error.to_string()));
+                not_mcp(file, &place, message).await
+            }
+        },
+    }
+}
+
+/// The same URL with the other scheme.
+fn scheme(file: &ServerFile, code: &'static str, message: String, scheme: &str) -> Finding {
+    let url = &file.server.spec.url;
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let finding = Finding::bad(Hop::Handshake, code, &file.server.name, message);
+    with_url(finding, file, &format!("{scheme}://{rest}"), None)
+}
+
+/// Adds the URL, and the type if it changes too, that a definition should have.
+fn with_url(
+    finding: Finding,
+    file: &ServerFile,
+    wanted: &str,
+    kind: Option<ServerType>,
+) -> Finding {
+    let spec = &file.server.spec;
+    let shown = muster_engine::redact::address(wanted);
+    let repaired = McpServerSpec { url: wanted.to_owned(), ..spec.clone() };
+    let repair = match kind {
+        Some(_) => None,
+        None => definitions::repair(file, &repaired, |line, indent| {
+            let value = line.trim_start().strip_prefix("url:")?;
+            Some(format!("{indent}url:{}", value.replacen(spec.url.as_str(), wanted, 1)))
+        }),
+    };
+    let fix = match kind {
+        Some(kind) => format!("write `url: {shown}` and `type: {}`", kind.as_str()),
+        None => format!("write `url: {shown}`"),
+    };
+    finding.fix(fix).repair(repair)
+}
+
+fn certificate(name: &str, reason: &str) -> Finding {
+    let lower = reason.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let (code, fix) = match () {
+        () if says(&["expired"]) => (
+            "certificate-expired",
+            "its operator must renew the certificate; check the clock of this machine",
+        ),
+        () if says(&["notvalidforname", "not valid for name", "not valid for any names"]) => {
+            ("certificate-name", "use the host name that the certificate is for in `url`")
+        }
+        () => (
+            "certificate-untrusted",
+            "add the CA that signed it to those this machine trusts, or start the gateway with --extra-ca-file",
+        ),
+    };
+    Finding::bad(Hop::Certificates, code, name, text::printable(reason)).fix(fix)
+}
+
+/// A server that answers, but not with MCP: it may do so elsewhere.
+async fn not_mcp(file: &ServerFile, place: &Place, message: String) -> Finding {
+    let name = &file.server.name;
+    let finding = Finding::bad(Hop::Handshake, "not-mcp", name, message);
+    let url = &file.server.spec.url;
+    let end = url.split_once("://").map_or(0, |(scheme, rest)| {
+        scheme.len() + 3 + rest.find(['/', '?', '#']).unwrap_or(rest.len())
+    });
+    let origin = url.get(..end).unwrap_or_default();
+    let client = HttpClient::new(Arc::new(TrustStore::system()));
+    for path in USUAL_PATHS.into_iter().filter(|path| *path != place.path) {
+        let wanted = format!("{origin}{path}");
+        let kind = match path {
+            "/sse" => ServerType::Sse,
+            _ => ServerType::StreamableHttp,
+        };
+        if answers(&client, &wanted, kind).await {
+            let kind = Some(kind).filter(|kind| *kind != file.server.spec.kind);
+            let found = Finding {
+                code: "wrong-path",
+                message: format!("{}; an MCP server answers at {path}", finding.message),
+                ..finding
+            };
+            return with_url(found, file, &wanted, kind);
+        }
+    }
+    finding.fix("check its `url` and `type`: an MCP server must answer there")
+}
+
+/// Whether an MCP server answers at a URL: with a result, or with the demand for a login.
+async fn answers(client: &HttpClient, url: &str, kind: ServerType) -> bool {
+    let policy = AddressPolicy::Unrestricted;
+    let request = match kind {
+        ServerType::Sse => {
+            HttpRequest::get(url, policy).header(http::header::ACCEPT, "text/event-stream")
+        }
+        _ => HttpRequest::post(url, policy, "application/json", INITIALIZE)
+            .header(http::header::ACCEPT, "application/json, text/event-stream"),
+    };
+    let sent = client.send(request.timeout(Duration::from_secs(2)).max_body(64 * 1024)).await;
+    sent.is_ok_and(|response| match response.status.as_u16() {
+        200 => {
+            let body = String::from_utf8_lossy(&response.body);
+            body.contains("protocolVersion") || body.contains("event: endpoint")
+        }
+        401 => response.headers.contains_key(http::header::WWW_AUTHENTICATE),
+        _ => false,
+    })
+}
+
+/// Adds that proxies are not used, if one is configured.
+fn with_proxy(fix: &str) -> String {
+    const NAMES: [&str; 3] = ["https_proxy", "http_proxy", "all_proxy"];
+    let set = env_vars::all()
+        .find(|(name, value)| NAMES.contains(&name.to_lowercase().as_str()) && !value.is_empty());
+    match set {
+        Some((name, _)) => format!("{fix}; {name} is set, but muster connects without a proxy"),
+        None => fix.to_owned(),
+    }
+}
