@@ -3,6 +3,7 @@
 //! To add a command, declare its module and add a row to `commands!`.
 
 mod agent;
+mod apply;
 mod approve;
 mod auth;
 mod call;
@@ -11,15 +12,21 @@ pub(crate) mod completion;
 mod connect;
 mod context;
 mod create;
+mod delete;
 mod doctor;
+mod edit;
 mod enable;
 mod events;
 mod gateway_args;
 mod get;
 mod import;
 mod list;
+mod logs;
+mod manifest;
 mod models;
 mod resource_kinds;
+mod resource_verb;
+mod restart;
 mod schema;
 mod search;
 mod self_update;
@@ -34,6 +41,7 @@ mod token;
 mod tokens;
 mod tool_args;
 mod top;
+mod validate;
 mod version;
 
 use std::process::ExitCode;
@@ -75,11 +83,17 @@ commands! {
     List(Box<list::List>) => list::run;
     Get(Box<get::Get>) => get::run;
     Create(Box<create::Create>) => create::run;
+    Apply(Box<apply::Apply>) => apply::run;
+    Edit(edit::Edit) => edit::run;
+    Delete(Box<delete::Delete>) => delete::run;
+    Validate(validate::Validate) => validate::run;
     Approve(Box<approve::Approve>) => approve::run;
     Start(Box<start::Start>) => start::run;
     Stop(Box<stop::Stop>) => stop::run;
     Status(Box<status::Status>) => status::run;
     Service(service::Service) => service::run;
+    Restart(Box<restart::Restart>) => restart::run;
+    Logs(Box<logs::Logs>) => logs::run;
     Check(Box<check::Check>) => check::run;
     Search(Box<search::Search>) => search::run;
     Tokens(Box<tokens::Tokens>) => tokens::run;

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
+use clap::{Parser, error::ErrorKind};
 
 use crate::{error::CommandError, log, output};
 
@@ -14,6 +14,10 @@ pub(crate) fn enter<C: Parser>(
     let typed = match C::try_parse_from(words) {
         Ok(typed) => typed,
         Err(err) => {
+            if err.kind() == ErrorKind::ValueValidation {
+                output::to_stderr(&plain(&err.render().to_string()));
+                return ExitCode::from(2);
+            }
             // Clap chooses the stream. If it is closed, there is nowhere to report that.
             drop(err.print());
             return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
@@ -25,4 +29,15 @@ pub(crate) fn enter<C: Parser>(
         output::report("error", &error);
         error.exit_code()
     })
+}
+
+/// The text of an error without the words of the standard library about numbers.
+pub(crate) fn plain(text: &str) -> String {
+    const WORDS: [(&str, &str); 4] = [
+        ("invalid digit found in string", "not a whole number"),
+        ("cannot parse integer from empty string", "not a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+    ];
+    WORDS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }

@@ -42,6 +42,8 @@ mod discovery;
 mod docs;
 #[path = "suite/docs_links.rs"]
 mod docs_links;
+#[path = "suite/doctor.rs"]
+mod doctor;
 #[path = "suite/events.rs"]
 mod events;
 #[path = "suite/examples.rs"]
@@ -92,5 +94,7 @@ mod state_folder;
 mod stopping;
 #[path = "suite/tidy.rs"]
 mod tidy;
+#[path = "suite/verbs.rs"]
+mod verbs;
 #[path = "suite/world.rs"]
 mod world;

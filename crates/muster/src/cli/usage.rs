@@ -9,7 +9,7 @@ use clap::{
 
 use muster_core::suggest::similar;
 
-use crate::{error::CommandError, output};
+use crate::{entry::plain, error::CommandError, output};
 
 /// Reports what is wrong with the command line, or prints the requested help.
 pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -> ExitCode {
@@ -77,6 +77,12 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
             let names = parsed.command.get_subcommands().map(Command::get_name);
             similar(&typed, names).first().map(|near| (*near).to_owned())
         }
+        ErrorKind::UnknownArgument => {
+            let typed = text(ContextKind::InvalidArg).unwrap_or_default();
+            let typed = typed.trim_start_matches('-');
+            let flags = parsed.command.get_arguments().filter_map(clap::Arg::get_long);
+            similar(typed, flags).first().map(|near| format!("--{near}"))
+        }
         _ => text(ContextKind::SuggestedArg).or_else(|| text(ContextKind::SuggestedValue)),
     };
     let error = match near {
@@ -87,7 +93,7 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
 }
 
 fn first_line(failure: &clap::Error) -> String {
-    let text = failure.to_string();
+    let text = plain(&failure.to_string());
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 

@@ -13,6 +13,7 @@ use clap_complete::{
     env::{Bash, EnvCompleter, Fish, Powershell, Zsh},
 };
 use muster_client::{contexts::Contexts, login::AuthMode};
+use muster_config::formats::FORMATS;
 use muster_scenario::{load::load, scenario::Scenario};
 
 use super::resource_kinds::{self, ResourceKind};
@@ -117,6 +118,22 @@ pub(super) fn checked() -> ArgValueCompleter {
 
 pub(super) fn stopped() -> ArgValueCompleter {
     kinds_of(resource_kinds::STOPPED)
+}
+
+pub(super) fn deleted() -> ArgValueCompleter {
+    kinds_of(resource_kinds::DELETED)
+}
+
+pub(super) fn restarted() -> ArgValueCompleter {
+    kinds_of(resource_kinds::RESTARTED)
+}
+
+pub(super) fn logged() -> ArgValueCompleter {
+    kinds_of(resource_kinds::LOGGED)
+}
+
+pub(super) fn edited() -> ArgValueCompleter {
+    among(|| FORMATS.iter().map(|format| format.name.to_owned()).collect())
 }
 
 /// Completes names of the kind that was typed before.

@@ -1,4 +1,6 @@
-//! `muster create`: creates servers and services.
+//! `muster create`: creates servers, services, workflows and service classes.
+
+mod definition;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -29,7 +31,8 @@ use crate::{
 Examples:
   muster create mcpserver files --type stdio --command mcp-files --args /srv,/tmp
   muster create mcpserver search --type streamable-http --url https://search.example/mcp
-  muster create service db-forward port-forward --namespace=db --port=5432")]
+  muster create service db-forward port-forward --namespace=db --port=5432
+  muster create workflow --filename deploy.yaml")]
 pub(crate) struct Create {
     #[command(subcommand)]
     resource: NewResource,
@@ -42,10 +45,8 @@ pub(crate) struct Create {
 enum NewResource {
     Mcpserver(Box<Server>),
     Service(Service),
-    /// Create a workflow; for one with steps write its file, or use `muster call core_workflow_create`
-    Workflow(Named),
-    /// Create a service class; for a complete one write its file
-    Serviceclass(Named),
+    Workflow(definition::NewWorkflow),
+    Serviceclass(definition::NewServiceClass),
     #[command(external_subcommand)]
     Unknown(Vec<String>),
 }
@@ -113,18 +114,12 @@ struct Service {
     words: Vec<String>,
 }
 
-#[derive(Debug, Args)]
-struct Named {
-    /// The name of the resource
-    name: String,
-}
-
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
     let (tool, arguments) = match &args.resource {
         NewResource::Mcpserver(server) => return server.create(&args.gateway),
         NewResource::Service(service) => return service.create(&args.gateway),
-        NewResource::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
-        NewResource::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
+        NewResource::Workflow(workflow) => return workflow.create(&args.gateway),
+        NewResource::Serviceclass(class) => return class.create(&args.gateway),
         NewResource::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
             return Err(resource_kinds::unknown(

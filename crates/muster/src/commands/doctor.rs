@@ -1,6 +1,11 @@
 //! `muster doctor`: checks the setup and suggests fixes.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::Args;
 use muster_client::{
@@ -13,7 +18,7 @@ use serde::Serialize;
 use crate::{
     bundled,
     error::CommandError,
-    output::{Format, Printer, Tone},
+    output::{self, Format, Printer, Tone, spinner},
     process,
 };
 
@@ -22,12 +27,19 @@ use crate::{
 /// Checks the configuration, the programs it uses, the gateway and its port, the certificate and MCP
 /// handshake of every server, and your logins. Exits with 0 if nothing failed, else with the code of the
 /// first failed hop: 10 configuration, 11 programs, 12 gateway, 13 certificates, 14 handshake, 15 login.
+///
+/// With --fix, changes files where the fix is mechanical. Each change is shown first, and comments are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   muster doctor
+  muster doctor --fix
   muster doctor --output json
   muster doctor --config-path ./gateway --no-servers")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct Doctor {
     /// The configuration directory [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
@@ -41,6 +53,15 @@ pub(crate) struct Doctor {
     /// Do not start or connect to servers
     #[arg(long)]
     no_servers: bool,
+    /// How long each server may take to answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+    /// Fix what can be fixed by changing a file
+    #[arg(long)]
+    fix: bool,
+    /// Change files without asking
+    #[arg(short, long, requires = "fix")]
+    yes: bool,
     /// The output format
     #[arg(long, short, value_enum, default_value_t)]
     output: Format,
@@ -48,14 +69,49 @@ pub(crate) struct Doctor {
 
 pub(crate) fn run(args: &Doctor) -> Result<ExitCode, CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let findings = runtime.block_on(examine(args))?;
+    let findings = runtime.block_on(spinner::around("Checking...", false, examine(args)));
     runtime.shutdown_background();
+    let findings = findings?;
     let code = exit_code(&findings);
     match args.output {
         Format::Json => print_json(&findings, code)?,
         Format::Table => print(&findings)?,
     }
+    if args.fix {
+        return repair(&findings, args);
+    }
     Ok(ExitCode::from(code))
+}
+
+/// Changes the files of all findings that have a repair. Exits with the code of what is left.
+fn repair(findings: &[Finding], args: &Doctor) -> Result<ExitCode, CommandError> {
+    let is_open = |finding: &&Finding| finding.repair.is_some();
+    let mut left: Vec<Finding> =
+        findings.iter().filter(|finding| !is_open(finding)).cloned().collect();
+    for finding in findings.iter().filter(is_open) {
+        let Some(repair) = &finding.repair else { continue };
+        output::to_stderr(&format!("\n{}\n", repair.describe()));
+        if !args.yes && !is_confirmed()? {
+            left.push(finding.clone());
+            continue;
+        }
+        match repair.apply() {
+            Ok(()) => output::to_stderr("changed\n"),
+            Err(reason) => {
+                output::warn(&reason);
+                left.push(finding.clone());
+            }
+        }
+    }
+    Ok(ExitCode::from(exit_code(&left)))
+}
+
+fn is_confirmed() -> Result<bool, CommandError> {
+    if !io::stdin().is_terminal() {
+        return Err(CommandError::new("changing files must be confirmed")
+            .hint("add --yes to change them without a question"));
+    }
+    output::confirm("Change the file? [y/N] ")
 }
 
 async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
@@ -73,6 +129,7 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         root: &root,
         target,
         servers: !args.no_servers,
+        timeout: Duration::from_secs(args.timeout),
         environment: &process::environment(),
         bundled: &bundled,
     };
@@ -109,7 +166,11 @@ fn print(findings: &[Finding]) -> Result<(), CommandError> {
     }
     let count = |verdict| findings.iter().filter(|found| found.verdict == verdict).count();
     let (bad, warnings) = (count(Verdict::Bad), count(Verdict::Warning));
-    printer.line(&format!("\n{} checks, {bad} failed, {warnings} warnings", findings.len()))
+    printer.line(&format!("\n{} checks, {bad} failed, {warnings} warnings", findings.len()))?;
+    match findings.iter().filter(|found| found.repair.is_some()).count() {
+        0 => Ok(()),
+        count => printer.line(&format!("{count} of them can be fixed by `muster doctor --fix`")),
+    }
 }
 
 fn print_json(findings: &[Finding], exit_code: u8) -> Result<(), CommandError> {
@@ -129,9 +190,9 @@ mod tests {
     #[test]
     fn the_first_failed_hop_decides() {
         let good = Finding::good(Hop::Config, "a", "b");
-        let late = Finding::bad(Hop::Login, "a", "b");
-        let early = Finding::bad(Hop::Programs, "a", "b");
-        assert_eq!(exit_code(&[good.clone(), Finding::warning(Hop::Config, "a", "b")]), 0);
+        let late = Finding::bad(Hop::Login, "x", "a", "b");
+        let early = Finding::bad(Hop::Programs, "x", "a", "b");
+        assert_eq!(exit_code(&[good.clone(), Finding::warning(Hop::Config, "x", "a", "b")]), 0);
         assert_eq!(exit_code(&[good, late.clone()]), 15);
         assert_eq!(exit_code(&[late, early]), 11);
     }

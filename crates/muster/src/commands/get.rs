@@ -10,8 +10,8 @@ use muster_api::error::ErrorKind;
 use super::{
     completion,
     gateway_args::{GatewayArgs, GatewaySession, one},
-    list::names,
     resource_kinds::{self, ResourceKind},
+    resource_verb::nearest,
 };
 use crate::{error::CommandError, process};
 
@@ -68,20 +68,5 @@ async fn show(
     match response.error_kind() {
         Some(ErrorKind::NotFound) => Err(nearest(session, kind, name, error).await),
         Some(ErrorKind::Other) | None => Err(error),
-    }
-}
-
-/// Adds the name that was probably meant.
-async fn nearest(
-    session: &GatewaySession,
-    kind: ResourceKind,
-    name: &str,
-    error: CommandError,
-) -> CommandError {
-    let names = names::names(&session.remote, kind).await.unwrap_or_default();
-    let near = muster_core::suggest::similar(name, names.iter().map(String::as_str));
-    match near.first() {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error,
     }
 }

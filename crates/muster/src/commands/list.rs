@@ -39,7 +39,7 @@ pub(crate) struct List {
     /// Also list MCP servers that failed
     #[arg(long)]
     all: bool,
-    /// Also show why MCP servers failed
+    /// Also show why MCP servers failed, in JSON and YAML; tables always do
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -68,7 +68,9 @@ fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
         if args.all {
             object.set_value("showAll", &true);
         }
-        if args.verbose {
+        // A table without the reason would send people to a second command.
+        let for_people = ["table", "wide"].contains(&args.gateway.output.as_str());
+        if args.verbose || for_people {
             object.set_value("verbose", &true);
         }
     }

@@ -65,6 +65,20 @@ pub(crate) const CHECKED: &[Named] =
 /// The kinds that `stop` accepts.
 pub(crate) const STOPPED: &[Named] = &[("service", Service)];
 
+/// The kinds that `delete` accepts.
+pub(crate) const DELETED: &[Named] = &[
+    ("mcpserver", McpServer),
+    ("workflow", Workflow),
+    ("serviceclass", ServiceClass),
+    ("service", Service),
+];
+
+/// The kinds that `restart` accepts.
+pub(crate) const RESTARTED: &[Named] = &[("mcpserver", McpServer), ("service", Service)];
+
+/// The kinds that `logs` accepts.
+pub(crate) const LOGGED: &[Named] = &[("mcpserver", McpServer)];
+
 /// Finds a kind by its name.
 pub(crate) fn find(word: &str, among: &[Named]) -> Result<ResourceKind, CommandError> {
     let found = among.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
@@ -85,6 +99,20 @@ pub(crate) fn unknown(word: &str, names: &[&str]) -> CommandError {
 }
 
 impl ResourceKind {
+    /// Its name in commands, and in the names of the core tools that manage it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Service => "service",
+            ServiceClass => "serviceclass",
+            McpServer => "mcpserver",
+            Workflow => "workflow",
+            WorkflowExecution => "workflow-execution",
+            Tool => "tool",
+            Resource => "resource",
+            Prompt => "prompt",
+        }
+    }
+
     /// The core tool that lists resources of this kind; none for those that MCP lists itself.
     pub(crate) const fn list_tool(self) -> Option<&'static str> {
         match self {

@@ -13,7 +13,7 @@ use muster_api::{
     config::ConfigInfo,
     event::EventInfo,
     execution::{ExecutionList, ExecutionReply, RunRecord, TOOL_PREFIX},
-    mcp_server::{McpServerInfo, McpServerList},
+    mcp_server::{McpServerInfo, McpServerList, ServerLog},
     service::{ServiceInfo, ServiceList, ServiceStatus},
     service_class::{ServiceClassInfo, ServiceClassList},
     stats::Stats,
@@ -23,6 +23,7 @@ use muster_core::json::Raw;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use self::server::log_line;
 use super::{
     format::{OutputFormat, OutputStyle},
     json_view, yaml,
@@ -44,6 +45,7 @@ const TYPES: &[(&str, Render)] = &[
     ("core_events", render::<Vec<EventInfo>>),
     ("core_mcpserver_get", render::<McpServerInfo>),
     ("core_mcpserver_list", render::<McpServerList>),
+    ("core_mcpserver_logs", render::<ServerLog>),
     ("core_service_create", render::<ServiceInfo>),
     ("core_service_get", render::<ServiceInfo>),
     ("core_service_list", render::<ServiceList>),
@@ -117,6 +119,12 @@ pub fn title(word: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// The word for the state of a server or service. A server that failed several times is `unreachable` for programs;
+/// people see one word for a server that failed.
+fn state_word(state: &str) -> String {
+    title(if state == "unreachable" { "failed" } else { state })
+}
+
 /// Adds a part of a page under a heading, unless it is empty. An empty line separates the parts.
 fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
     if !table.is_empty() {
@@ -128,7 +136,7 @@ fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{OutputFormat, OutputStyle, text, time, title};
+    use super::{OutputFormat, OutputStyle, state_word, text, time, title};
 
     pub(super) fn shown(tool: &str, reply: &Value, format: OutputFormat) -> String {
         text(tool, &reply.to_string(), OutputStyle { format, headings: true }).unwrap()
@@ -164,6 +172,8 @@ mod tests {
     #[test]
     fn words_and_times() {
         assert_eq!(title("auth_required"), "Auth Required");
+        assert_eq!(state_word("unreachable"), "Failed");
+        assert_eq!(state_word("failed"), "Failed");
         assert_eq!(time("2026-02-03T04:05:06.789Z"), "2026-02-03 04:05:06");
     }
 }

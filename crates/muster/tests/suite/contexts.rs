@@ -17,8 +17,8 @@ fn contexts() {
             &["context", "current"],
             &["context", "add", "lab", "--endpoint", "http://localhost:1/mcp"],
             &["context", "add", "edge-prod", "--endpoint", "https://e.example/mcp", "--use"],
-            &["context", "add", "lab", "--endpoint", "x"],
-            &["context", "add", "Lab", "--endpoint", "x"],
+            &["context", "add", "lab", "--endpoint", "http://x/mcp"],
+            &["context", "add", "Lab", "--endpoint", "http://x/mcp"],
             &["context", "ls"],
             &["context", "use", "lab"],
             &["context", "switch", "nowhere"],
@@ -28,7 +28,7 @@ fn contexts() {
             &["context", "describe", "lab", "-o", "yaml"],
             &["context", "show", "nowhere"],
             &["context", "update", "edge-prod", "--endpoint", "https://f.example/mcp"],
-            &["context", "set", "nowhere", "--endpoint", "x"],
+            &["context", "set", "nowhere", "--endpoint", "http://x/mcp"],
             &["context", "rename", "lab", "home"],
             &["context", "rename", "lab", "home-two"],
             &["context", "rename", "home", "edge-prod"],
@@ -55,10 +55,10 @@ fn contexts() {
             $ muster context add edge-prod --endpoint https://e.example/mcp --use
             Context "edge-prod" added.
             Switched to context "edge-prod"
-            $ muster context add lab --endpoint x
+            $ muster context add lab --endpoint http://x/mcp
             stderr: Error: failed to add context: context "lab" already exists
             exit 1
-            $ muster context add Lab --endpoint x
+            $ muster context add Lab --endpoint http://x/mcp
             stderr: Error: failed to add context: context name must contain only lowercase letters, numbers, and hyphens, and must start and end with an alphanumeric character
             exit 1
             $ muster context ls
@@ -91,7 +91,7 @@ fn contexts() {
             exit 1
             $ muster context update edge-prod --endpoint https://f.example/mcp
             Context "edge-prod" updated.
-            $ muster context set nowhere --endpoint x
+            $ muster context set nowhere --endpoint http://x/mcp
             stderr: Error: context "nowhere" not found. Use 'muster context add' to create a new context
             exit 1
             $ muster context rename lab home
@@ -153,7 +153,7 @@ fn the_gateway_that_is_meant() {
 #[test]
 fn a_question_is_answered_on_standard_input() {
     let desk = Desk::new();
-    desk.run(&["context", "add", "lab", "--endpoint", "x", "--use"]);
+    desk.run(&["context", "add", "lab", "--endpoint", "http://x/mcp", "--use"]);
     let answer = |line: &str| {
         let mut child = desk
             .command()

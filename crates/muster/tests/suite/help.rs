@@ -35,7 +35,7 @@ fn live_names_are_completed() {
     assert_eq!(complete(&["test", &config, "--scenario", "dep"]), "deploy-twice");
     assert_eq!(complete(&["test", &config, "--category", "b"]), "behavioral");
     assert_eq!(complete(&["test", &config, "--concept", ""]), "workflow");
-    desk.run(&["context", "add", "lab", "--endpoint", "x"]);
+    desk.run(&["context", "add", "lab", "--endpoint", "http://x/mcp"]);
     assert_eq!(complete(&["context", "use", "l"]), "lab");
     assert_eq!(complete(&["list", "tools", "--context", "l"]), "lab");
     let nobody =
@@ -60,6 +60,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster import", "reads what other programs have"),
     ("muster connect", "writes what other programs read"),
     ("muster doctor", "ends with what is wrong on the machine"),
+    ("muster apply", "needs files; see verbs.rs"),
+    ("muster edit", "needs an editor; see verbs.rs"),
+    ("muster validate", "needs files; see verbs.rs"),
+    ("muster create workflow --filename", "needs a file; see verbs.rs"),
+    ("muster create serviceclass --filename", "needs a file; see verbs.rs"),
+    ("muster delete", "deletes what other examples need; see verbs.rs"),
+    ("muster restart service", "needs a service; see verbs.rs"),
+    ("muster logs mcpserver github --follow", "goes on until it is stopped"),
     ("muster completion", "writes to places of the system"),
 ];
 
@@ -89,6 +97,10 @@ fn every_example_of_the_help_works() {
         if example.starts_with("muster create mcpserver") {
             desk.run(&["call", "core_mcpserver_delete", "name=files"]);
             desk.run(&["call", "core_mcpserver_delete", "name=search"]);
+        }
+        if let Some(name) = example.strip_prefix("muster create workflow ") {
+            let name = name.split(' ').next().unwrap();
+            desk.run(&["delete", "workflow", name, "--yes"]);
         }
         let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
         let said = desk.run(&words);

@@ -391,8 +391,9 @@ fn workflows_and_service_classes() {
             $ muster stop service db
             Successfully stopped service 'db'
             $ muster create workflow empty
-            stderr: ❌ Command returned error
-            stderr: Error: Tool execution failed: failed to create workflow: steps argument is required
+            stderr: Error: a workflow must have at least one step
+            stderr:
+            stderr: hint: add --step TOOL, or describe the workflow in a file: --filename FILE
             exit 1
         "#]],
     );

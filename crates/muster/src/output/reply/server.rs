@@ -1,6 +1,8 @@
 //! MCP servers.
 
-use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
+use muster_api::mcp_server::{
+    McpServerInfo, McpServerList, McpServerSession, ServerLog, ServerLogLine,
+};
 
 use super::{ReplyView, time, title};
 use crate::output::{
@@ -86,6 +88,21 @@ impl ReplyView for McpServerInfo {
         rows.insert(place, (name.to_owned(), yes_or_no(self.auto_start)));
         properties::of_rows(["property", "value"], rows, style)
     }
+}
+
+impl ReplyView for ServerLog {
+    fn show(&self, _: OutputStyle) -> String {
+        if self.lines.is_empty() {
+            return format!("{} has written nothing", self.name);
+        }
+        self.lines.iter().map(log_line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A line of a server's log. Standard error is the normal place, so only the other is named.
+pub fn log_line(line: &ServerLogLine) -> String {
+    let stream = if line.stream == "stdout" { "stdout, not a message: " } else { "" };
+    format!("{}  {stream}{}", time(&line.time), line.text)
 }
 
 #[cfg(test)]

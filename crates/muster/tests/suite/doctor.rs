@@ -1,0 +1,307 @@
+//! `muster doctor`: every situation with its own cure, through the real binary, processes and sockets.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use super::{
+    client::Folder,
+    serve::{Gateway, MUSTER},
+};
+
+/// A port where each connection is answered with the same bytes.
+fn answering(bytes: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            if stream.read(&mut request).is_ok_and(|read| read > 0) {
+                drop(stream.write_all(bytes));
+            }
+        }
+    });
+    port
+}
+
+const WEB_SERVER: &[u8] =
+    b"HTTP/1.1 404 Not Found\r\nserver: acme/1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+/// A TLS alert: what a TLS server says to anything else.
+const TLS_SERVER: &[u8] = &[0x15, 3, 1, 0, 2, 2, 40];
+
+struct Clinic {
+    folder: Folder,
+}
+
+impl Clinic {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let clinic = Self { folder: Folder::new(&[]) };
+        clinic.write("config.yaml", "aggregator: {port: 9}\nclis: {bundled: none}\n");
+        files.iter().for_each(|(name, text)| clinic.write(name, text));
+        clinic
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.file("gw").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        Command::new(MUSTER)
+            .arg("doctor")
+            .arg("--config-path")
+            .arg(self.folder.file("gw"))
+            .args(words)
+            .env("HOME", self.folder.path())
+            .env("HTTPS_PROXY", "http://proxy.invalid:1")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("MUSTER_ENDPOINT")
+            .env_remove("MUSTER_CONTEXT")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn examine(&self, words: &[&str]) -> Value {
+        let output = self.run(&[words, &["--output", "json"]].concat());
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|err| panic!("{err}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// The finding about a subject that is not good: `code | message | fix`.
+#[track_caller]
+fn found(report: &Value, subject: &str) -> String {
+    let findings = report["findings"].as_array().unwrap();
+    let about = |found: &&Value| {
+        found["subject"].as_str().unwrap().contains(subject) && found["verdict"] != "good"
+    };
+    let found = findings
+        .iter()
+        .find(about)
+        .unwrap_or_else(|| panic!("nothing about {subject} in {report}"));
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    format!("{} | {} | {}", text("code"), text("message"), text("fix"))
+}
+
+#[test]
+fn local_servers() {
+    let script = |name: &str, script: &str| {
+        let text = format!("name: {name}\ncommand: sh\nargs: [-c, {script:?}]\n");
+        (format!("mcpservers/{name}.yaml"), text)
+    };
+    let files = [
+        script("talks", r"printf 'Starting \033[31mup\n'; sleep 60"),
+        script("mute", "sleep 60"),
+        script("docker", "echo Cannot connect to the Docker daemon >&2; exit 1"),
+        script("module", "echo \"Error: Cannot find module 'x'\" >&2; exit 1"),
+        script("package", "echo npm error 404 Not Found >&2; exit 1"),
+        script("port", "echo listen EADDRINUSE: address already in use >&2; exit 1"),
+        script("ends", "echo some reason >&2; exit 3"),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let clinic = Clinic::new(&files);
+    let more = [
+        ("line", "name: line\ncommand: \"sh -c 'echo a' b\"\n"),
+        ("node", "name: node\ncommand: npx-is-not-here\n"),
+        ("gone", "name: gone\ncommand: /no/such/program\n"),
+    ];
+    more.iter().for_each(|(name, text)| clinic.write(&format!("mcpservers/{name}.yaml"), text));
+    let program = clinic.path("tool.sh");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    let text = format!("name: modes\ncommand: {}\n", program.display());
+    clinic.write("mcpservers/modes.yaml", &text);
+    let report = clinic.examine(&["--timeout", "2"]);
+    assert_eq!(report["exit_code"], 10, "{report}");
+    let expected = [
+        (
+            "talks",
+            "stdout-not-mcp | it writes text to standard output, where only MCP belongs: `Starting",
+        ),
+        (
+            "mute",
+            "no-answer | no answer within 2 s | run it in a terminal and look at its output: sh -c sleep 60",
+        ),
+        ("docker", "docker-not-running | Docker is not running"),
+        ("module", "module-missing | a module of the server is not installed"),
+        ("package", "package-unknown | the package does not exist"),
+        ("port", "port-in-use | it wants a port that is in use"),
+        (
+            "ends",
+            "server-failed | connecting: it exited with code 3: some reason | run it in a terminal",
+        ),
+        (
+            "line",
+            "command-with-arguments | `command` holds a whole command line: sh -c 'echo a' b | split it: `command: sh` and `args: [\"-c\", \"echo a\", b]`",
+        ),
+        (
+            "node",
+            "program-missing | `npx-is-not-here` was not found | install it, or use its full path",
+        ),
+        (
+            "gone",
+            "program-missing | `/no/such/program` was not found | correct the path of `command`",
+        ),
+        ("modes", "program-not-executable"),
+    ];
+    for (subject, words) in expected {
+        let said = found(&report, subject);
+        assert!(said.starts_with(words), "{subject}: {said}");
+        assert!(!said.contains('\u{1b}'), "{said}");
+    }
+}
+
+#[test]
+fn remote_servers() {
+    let (web, tls) = (answering(WEB_SERVER), answering(TLS_SERVER));
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let gateway = Gateway::start(&[], &[]);
+    let clinic = Clinic::new(&[]);
+    let servers = [
+        ("noscheme", "localhost:9999/mcp".to_owned()),
+        ("socket", "ws://h/mcp".to_owned()),
+        ("plain", format!("https://127.0.0.1:{web}/mcp")),
+        ("secure", format!("http://127.0.0.1:{tls}/mcp")),
+        ("refused", format!("http://127.0.0.1:{nobody}/mcp")),
+        ("dns", "https://no-such-host.invalid/mcp".to_owned()),
+        ("page", format!("http://127.0.0.1:{web}/mcp")),
+        ("path", format!("http://127.0.0.1:{}/wrong", gateway.port)),
+        ("variable", "http://127.0.0.1:1/${workspaceFolder}".to_owned()),
+    ];
+    for (name, url) in &servers {
+        let text = format!("name: {name}\nurl: {url} # here\ntype: streamable-http\n");
+        clinic.write(&format!("mcpservers/{name}.yaml"), &text);
+    }
+    let report = clinic.examine(&["--timeout", "3"]);
+    for (subject, words) in [
+        (
+            "noscheme",
+            "url-without-scheme | the url `localhost:9999/mcp` has no scheme | write `url: http://localhost:9999/mcp`"
+                .to_owned(),
+        ),
+        ("socket", "url-scheme | the scheme `ws` is not supported".to_owned()),
+        (
+            "plain",
+            format!("speaks-http | 127.0.0.1:{web} speaks plain HTTP, not HTTPS | write `url: http://127.0.0.1:{web}/mcp`"),
+        ),
+        (
+            "secure",
+            format!("speaks-https | 127.0.0.1:{tls} speaks HTTPS, not plain HTTP | write `url: https://127.0.0.1:{tls}/mcp`"),
+        ),
+        ("refused", format!("connection-refused | nothing listens on 127.0.0.1:{nobody}")),
+        ("dns", "host-unknown | the host `no-such-host.invalid` cannot be resolved".to_owned()),
+        ("page", "not-mcp | connecting: it answered with status 404".to_owned()),
+        ("variable", "variable-reference | `${workspaceFolder}` is sent as it is written".to_owned()),
+    ] {
+        let said = found(&report, subject);
+        assert!(said.starts_with(&words), "{subject}: {said}");
+    }
+    assert!(found(&report, "dns").contains("HTTPS_PROXY is set"), "{report}");
+    let said = found(&report, "path");
+    let url = format!("write `url: http://127.0.0.1:{}/mcp`", gateway.port);
+    assert!(said.starts_with("wrong-path") && said.ends_with(&url), "{said}");
+
+    // Mechanical fixes, with the comments kept.
+    let refused = clinic.run(&["--no-servers", "--fix"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("add --yes"), "nobody confirmed");
+    clinic.run(&["--timeout", "3", "--fix", "--yes"]);
+    for (name, url) in [
+        ("noscheme", "http://localhost:9999/mcp".to_owned()),
+        ("plain", format!("http://127.0.0.1:{web}/mcp")),
+        ("secure", format!("https://127.0.0.1:{tls}/mcp")),
+        ("path", format!("http://127.0.0.1:{}/mcp", gateway.port)),
+    ] {
+        let text = fs::read_to_string(clinic.path(&format!("mcpservers/{name}.yaml"))).unwrap();
+        assert_eq!(text, format!("name: {name}\nurl: {url} # here\ntype: streamable-http\n"));
+    }
+}
+
+#[test]
+fn the_gateway_and_its_port() {
+    let clinic = Clinic::new(&[]);
+    let report = clinic.examine(&[]);
+    assert!(found(&report, ":9/").starts_with("not-running"), "{report}");
+
+    let web = answering(WEB_SERVER);
+    let endpoint = format!("http://localhost:{web}/mcp");
+    let said = found(&clinic.examine(&["--endpoint", &endpoint]), &endpoint);
+    let words = format!(
+        "port-taken | another program answers on port {web}, not a gateway: HTTP status 404 of `acme/1` | stop that program"
+    );
+    assert!(said.starts_with(&words), "{said}");
+
+    // A gateway of another home, with other servers.
+    let other = ("mcpservers/theirs.yaml", "name: theirs\ncommand: 'true'\nautoStart: false\n");
+    let gateway = Gateway::start_private(&[other], &[]);
+    clinic.write("mcpservers/ours.yaml", "name: ours\ncommand: 'true'\n");
+    let endpoint = format!("http://localhost:{}/mcp", gateway.port);
+    let report = clinic.examine(&["--no-servers", "--endpoint", &endpoint]);
+    let codes: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|found| found["subject"] == endpoint.as_str())
+        .map(|found| found["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(codes, ["ok", "not-operator", "other-configuration"], "{report}");
+    assert!(report.to_string().contains("it has theirs, and not ours"), "{report}");
+}
+
+#[test]
+fn files_and_their_references() {
+    let clinic = Clinic::new(&[
+        ("mcpservers/a.yaml", "name: same\ncommand: sh\nargs: [-c, 'exit 1']\n"),
+        ("mcpservers/b.yaml", "name: same\ncommand: sh\n"),
+        (
+            "mcpservers/secret.yaml",
+            "name: secret\ncommand: sh\nargs: [-c, 'exit 1']\nenv: {T: 'secret://nope'}\n",
+        ),
+        ("mcpservers/twice.yaml", "name: twice\ncommand: sh\ncommand: sh\n"),
+        ("workflows/w.yaml", "name: w\nsteps: [{id: a, tool: x_nobody_tool}]\n"),
+        ("secrets/open", "x"),
+    ]);
+    fs::set_permissions(clinic.path("secrets/open"), fs::Permissions::from_mode(0o644)).unwrap();
+    let report = clinic.examine(&[]);
+    for (subject, words) in [
+        ("b.yaml", "file-invalid | the name 'same' is taken by"),
+        ("secret.yaml", "secret-missing"),
+        (
+            "twice.yaml:3",
+            "file-invalid | command: `command` is written twice: line 2 has no effect | remove one",
+        ),
+        (
+            "w.yaml",
+            "file-warning | there is no tool `x_nobody_tool`: the workflow is not available",
+        ),
+        ("secrets/open", "secret-readable | other users can read this secret | chmod 600"),
+    ] {
+        let said = found(&report, subject);
+        assert!(said.starts_with(words), "{subject}: {said}");
+    }
+    clinic.run(&["--no-servers", "--fix", "--yes"]);
+    let mode = fs::metadata(clinic.path("secrets/open")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn bundled_clis_are_counted() {
+    let clinic = Clinic::new(&[("config.yaml", "aggregator: {port: 9}\nclis: {bundled: all}\n")]);
+    let report = clinic.examine(&["--no-servers"]);
+    let said = report["findings"][0]["message"].as_str().unwrap();
+    // Which are installed differs by machine; `ls` and its relatives are everywhere.
+    assert!(said.contains("0 CLIs of your own and "), "{said}");
+    assert!(!said.contains("and 0 bundled ones"), "{said}");
+}
