@@ -166,8 +166,7 @@ impl Engine {
             calls_at_once,
             workflows,
         };
-        let logs = handle.logs.clone();
-        let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone(), logs);
+        let supervisor = Supervisor::new(connect, timing, &handle, tasks.clone());
         let state = with_core_tools(&handle);
         let reconciler = Reconciler::new(deps, outputs, supervisor, state, files);
         tasks.spawn(reconciler.run(received));

@@ -16,7 +16,9 @@ use muster_core::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::{reconcile::Input, server_logs::ServerLogs, status::ServerStatus};
+use crate::{
+    handle::Handle as EngineHandle, reconcile::Input, server_logs::ServerLogs, status::ServerStatus,
+};
 
 /// Timeouts, backoff and debounce intervals of the engine.
 #[derive(Debug, Clone, Copy)]
@@ -128,10 +130,10 @@ impl Supervisor {
     pub(crate) fn new(
         connect: Arc<dyn Connector>,
         timing: Timing,
-        inputs: mpsc::WeakSender<Input>,
+        handle: &EngineHandle,
         tasks: TaskTracker,
-        logs: ServerLogs,
     ) -> Self {
+        let (inputs, logs) = (handle.inputs.downgrade(), handle.logs.clone());
         Self { connect, timing, inputs, tasks, logs, units: BTreeMap::new(), last_id: 0 }
     }
 
