@@ -2,7 +2,7 @@
 
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct YamlDocument {
     /// The lines of the file before it. Its text is padded with them, so that lines are those of the file.
     pub text: String,
     /// The line that it starts in, from 1.
@@ -11,8 +11,8 @@ pub struct Document {
 
 /// The documents of a text that are not empty. A line that begins with `---` starts one, also inside a block of
 /// text: YAML allows it nowhere else.
-pub fn documents(text: &str) -> Vec<Document> {
-    let mut found = vec![Document { text: String::new(), line: 1 }];
+pub fn documents(text: &str) -> Vec<YamlDocument> {
+    let mut found = vec![YamlDocument { text: String::new(), line: 1 }];
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         let starts = line
             .strip_prefix("---")
@@ -22,7 +22,7 @@ pub fn documents(text: &str) -> Vec<Document> {
             // What follows `---` in the same line belongs to the document.
             let rest = if starts { line.get(3..).unwrap_or_default() } else { "\n" };
             let text = format!("{}{rest}", "\n".repeat(number - 1));
-            found.push(Document { text, line: number });
+            found.push(YamlDocument { text, line: number });
         } else if let Some(last) = found.last_mut() {
             last.text.push_str(line);
         }

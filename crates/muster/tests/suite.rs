@@ -94,6 +94,8 @@ mod state_folder;
 mod stopping;
 #[path = "suite/tidy.rs"]
 mod tidy;
+#[path = "suite/transcripts.rs"]
+mod transcripts;
 #[path = "suite/verbs.rs"]
 mod verbs;
 #[path = "suite/world.rs"]

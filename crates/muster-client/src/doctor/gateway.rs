@@ -125,5 +125,5 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
 
 fn port_taken(url: &str, message: String) -> Finding {
     Finding::bad(Hop::Gateway, "port-taken", url, message)
-        .fix("stop that program, or set another `aggregator.port` in config.yaml")
+        .fix("stop that program, or choose another port: `aggregator.port` in config.yaml, or `muster serve --port N`")
 }

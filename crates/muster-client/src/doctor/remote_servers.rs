@@ -3,23 +3,31 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_config::mcpserver::{McpServerSpec, ServerType};
-use muster_core::{connect::ConnectError, text};
+use muster_core::{
+    connect::{ConnectError, ConnectRequest, Connector},
+    text,
+};
 use muster_engine::store::ServerFile;
-use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
+use tokio::time::timeout;
 
 use super::{
     Finding, Hop, definitions,
     probe::{Answer, Place, probe},
-    servers::Failure,
+    servers::{Failure, OutputCollector},
 };
 use crate::env_vars;
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"muster-doctor","version":"1"}}}"#;
+/// The timeout of another path.
+const OTHER_PATH: Duration = Duration::from_secs(2);
 /// Where servers usually answer.
 const USUAL_PATHS: [&str; 3] = ["/mcp", "/sse", "/"];
 
 /// The finding for a failed remote server, by what answers at its URL.
-pub(super) async fn explain(file: &ServerFile, failure: &Failure) -> Finding {
+pub(super) async fn explain(
+    connect: &dyn Connector,
+    file: &ServerFile,
+    failure: &Failure,
+) -> Finding {
     let name = &file.server.name;
     if let Failure::Error { error: ConnectError::Unauthorized { .. }, .. } = failure {
         return Finding::bad(Hop::Login, "login-required", name, "it requires a login")
@@ -67,7 +75,7 @@ pub(super) async fn explain(file: &ServerFile, failure: &Failure) -> Finding {
             }
             Failure::Error { error, doing } => {
                 let message = format!("{doing}: {}", text::printable(&error.to_string()));
-                not_mcp(file, &place, message).await
+                not_mcp(connect, file, &place, message).await
             }
         },
     }
@@ -125,7 +133,12 @@ fn certificate(name: &str, reason: &str) -> Finding {
 }
 
 /// A server that answers, but not with MCP: it may do so elsewhere.
-async fn not_mcp(file: &ServerFile, place: &Place, message: String) -> Finding {
+async fn not_mcp(
+    connect: &dyn Connector,
+    file: &ServerFile,
+    place: &Place,
+    message: String,
+) -> Finding {
     let name = &file.server.name;
     let finding = Finding::bad(Hop::Handshake, "not-mcp", name, message);
     let url = &file.server.spec.url;
@@ -133,14 +146,14 @@ async fn not_mcp(file: &ServerFile, place: &Place, message: String) -> Finding {
         scheme.len() + 3 + rest.find(['/', '?', '#']).unwrap_or(rest.len())
     });
     let origin = url.get(..end).unwrap_or_default();
-    let client = HttpClient::new(Arc::new(TrustStore::system()));
     for path in USUAL_PATHS.into_iter().filter(|path| *path != place.path) {
         let wanted = format!("{origin}{path}");
         let kind = match path {
             "/sse" => ServerType::Sse,
             _ => ServerType::StreamableHttp,
         };
-        if answers(&client, &wanted, kind).await {
+        let spec = McpServerSpec { url: wanted.clone(), kind, ..file.server.spec.clone() };
+        if answers(connect, name, &spec).await {
             let kind = Some(kind).filter(|kind| *kind != file.server.spec.kind);
             let found = Finding {
                 code: "wrong-path",
@@ -153,25 +166,19 @@ async fn not_mcp(file: &ServerFile, place: &Place, message: String) -> Finding {
     finding.fix("check its `url` and `type`: an MCP server must answer there")
 }
 
-/// Whether an MCP server answers at a URL: with a result, or with the demand for a login.
-async fn answers(client: &HttpClient, url: &str, kind: ServerType) -> bool {
-    let policy = AddressPolicy::Unrestricted;
-    let request = match kind {
-        ServerType::Sse => {
-            HttpRequest::get(url, policy).header(http::header::ACCEPT, "text/event-stream")
+/// Whether an MCP server answers there: with a handshake, or with the demand for a login.
+async fn answers(connect: &dyn Connector, name: &str, spec: &McpServerSpec) -> bool {
+    let (endpoint, limit) = (spec.endpoint(), OTHER_PATH);
+    let events = Arc::new(OutputCollector::default());
+    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
+    match timeout(limit, connect.connect(request)).await {
+        Ok(Ok(connection)) => {
+            connection.close().await;
+            true
         }
-        _ => HttpRequest::post(url, policy, "application/json", INITIALIZE)
-            .header(http::header::ACCEPT, "application/json, text/event-stream"),
-    };
-    let sent = client.send(request.timeout(Duration::from_secs(2)).max_body(64 * 1024)).await;
-    sent.is_ok_and(|response| match response.status.as_u16() {
-        200 => {
-            let body = String::from_utf8_lossy(&response.body);
-            body.contains("protocolVersion") || body.contains("event: endpoint")
-        }
-        401 => response.headers.contains_key(http::header::WWW_AUTHENTICATE),
-        _ => false,
-    })
+        Ok(Err(ConnectError::Unauthorized { challenge })) => challenge.is_some(),
+        Ok(Err(_)) | Err(_) => false,
+    }
 }
 
 /// Adds that proxies are not used, if one is configured.

@@ -19,7 +19,7 @@ const MAX_LINES: usize = 50;
 
 /// Keeps the first lines that a server writes beside the protocol.
 #[derive(Debug, Default)]
-struct OutputCollector(Lock<Vec<(OutputStream, String)>>);
+pub(super) struct OutputCollector(Lock<Vec<(OutputStream, String)>>);
 
 impl ConnectionObserver for OutputCollector {
     fn on_event(&self, _: ConnectionEvent) {}
@@ -103,7 +103,7 @@ async fn one(
             let written = std::mem::take(&mut *output.0.lock());
             local_servers::explain(server, &failure, &written)
         }
-        false => remote_servers::explain(&file, &failure).await,
+        false => remote_servers::explain(connect, &file, &failure).await,
     };
     (server.name.clone(), Err(finding))
 }

@@ -9,7 +9,7 @@ use std::{
 use muster_api::workflow::WorkflowDefinition;
 use muster_config::{
     LoadError, Loaded,
-    documents::{Document, documents},
+    documents::{YamlDocument, documents},
     formats::FileFormat,
     mcpserver, service, serviceclass, workflow,
 };
@@ -75,7 +75,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, CommandError> {
     Ok(manifests)
 }
 
-fn manifest(path: &Path, document: &Document) -> Result<Manifest, Vec<FileProblem>> {
+fn manifest(path: &Path, document: &YamlDocument) -> Result<Manifest, Vec<FileProblem>> {
     let text = document.text.as_str();
     let format = FileFormat::of_text(text).or_else(|| format_by_place(path));
     let Some(format) = format else { return Err(vec![unknown_format(path, document.line)]) };

@@ -197,7 +197,10 @@ fn print(findings: &Findings) -> Result<(), CommandError> {
         }
     }
     let (errors, warnings) = (findings.count(Severity::Error), findings.count(Severity::Warning));
-    printer.line(&format!("{} files, {errors} errors, {warnings} warnings", findings.files))
+    let counted =
+        |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let (files, errors) = (counted(findings.files, "file"), counted(errors, "error"));
+    printer.line(&format!("{files}, {errors}, {}", counted(warnings, "warning")))
 }
 
 fn print_json(findings: &Findings) -> Result<(), CommandError> {

@@ -114,7 +114,7 @@ impl Desk {
     }
 
     /// What differs between two runs of the same is left out.
-    fn settled(&self, bytes: &[u8]) -> String {
+    pub(crate) fn settled(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes)
             .replace(&format!(":{}", self.gateway.port), ":[PORT]")
             .replace(&self.home.path().display().to_string(), "[HOME]")

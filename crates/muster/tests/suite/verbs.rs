@@ -228,6 +228,8 @@ fn logs_of_local_servers() {
     };
     let mut all = lines(&["logs", "mcpserver", "chatty"]);
     all.sort();
+    // A server that ends during the handshake is started again with the older protocol.
+    all.dedup();
     assert_eq!(all, ["one", "stdout, not a message: stray", "two \u{1b}[31m"]);
     assert_eq!(lines(&["logs", "mcpserver", "chatty", "--tail", "1"]).len(), 1);
     desk.check(
