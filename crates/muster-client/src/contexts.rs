@@ -211,7 +211,10 @@ mod tests {
         contexts.switch("lab").unwrap();
         contexts.rename("lab", "edge").unwrap();
         assert_eq!(contexts.current().unwrap().endpoint, "http://l/mcp");
-        assert_eq!(contexts.add("edge", "x"), Err(ContextError::Exists("edge".to_owned())));
+        assert_eq!(
+            contexts.add("edge", "http://x/mcp"),
+            Err(ContextError::Exists("edge".to_owned()))
+        );
         assert_eq!(contexts.remove("edge"), Ok(true));
         assert_eq!((contexts.current(), contexts.all.len()), (None, 0));
         assert_eq!(contexts.switch("edge"), Err(ContextError::Unknown("edge".to_owned())));

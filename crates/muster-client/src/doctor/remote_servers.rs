@@ -191,3 +191,18 @@ fn with_proxy(fix: &str) -> String {
         None => fix.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::certificate;
+
+    #[test]
+    fn certificates() {
+        let code = |reason: &str| certificate("s", reason).code;
+        let expired = "no TLS with `h`: invalid peer certificate: certificate expired: verified at";
+        assert_eq!(code(expired), "certificate-expired");
+        let name = "invalid peer certificate: certificate not valid for name \"h\"";
+        assert_eq!(code(name), "certificate-name");
+        assert_eq!(code("invalid peer certificate: UnknownIssuer"), "certificate-untrusted");
+    }
+}

@@ -198,7 +198,7 @@ async fn failed_servers_are_hidden_by_default() {
     contains(
         &said,
         &[
-            r#"{"hiddenFailed":1,"hint":"(1 failed servers hidden, use --all to show, --verbose for details)","mcpServers":[{"name":"good","type":"stdio","autoStart":true,"command":"y","state":"Running""#,
+            r#"{"hiddenFailed":1,"hint":"(1 failed servers hidden, use --all to show, --verbose for details)\n  bad: command not found","mcpServers":[{"name":"good","type":"stdio","autoStart":true,"command":"y","state":"Running""#,
             r#""mode":"filesystem","total":1}"#,
         ],
     );
@@ -356,7 +356,7 @@ async fn every_tool_describes_itself() {
     let rig = Rig::new(&[]);
     let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
     let names: Vec<String> = state.catalog.sorted().map(|entry| entry.name.to_string()).collect();
-    assert_eq!(names.len(), 41, "{names:?}");
+    assert_eq!(names.len(), 42, "{names:?}");
     for entry in state.catalog.sorted() {
         assert!(entry.name.as_str().starts_with("core_"), "{}", entry.name);
         assert!(!entry.description.contains("  "), "{}", entry.description);

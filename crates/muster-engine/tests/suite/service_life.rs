@@ -77,10 +77,7 @@ async fn a_whole_lifecycle() {
     let called = rig.fake.called();
     assert_eq!(called.len(), 2, "{called:?}");
     rig.fake.says("close", [Said::Failure("stuck")]);
-    assert_eq!(
-        say("stop").await,
-        "E: Failed to stop service: failed to stop service shop: stop tool failed: stuck"
-    );
+    assert_eq!(say("stop").await, "E: Failed to stop service shop: stop tool failed: stuck");
     let now = status(&rig, "shop").await;
     assert_eq!((&now["state"], &now["health"]), (&json!("failed"), &json!("unhealthy")));
     assert_eq!(now["error"], "stop tool failed: stuck");

@@ -89,11 +89,11 @@ async fn every_failure_is_retried_but_a_required_login() {
     fake.plan("local", [transient()]);
     assert_eq!(
         rig.call("core_service_restart", json!({"name": "wrong"})).await,
-        "E: Failed to restart service: failed to start service wrong: command not found"
+        "E: Failed to restart service wrong: command not found"
     );
     assert_eq!(
         rig.call("core_service_restart", json!({"name": "local"})).await,
-        "E: Failed to restart service: failed to start service local: connection refused"
+        "E: Failed to restart service local: connection refused"
     );
     fake.plan("wrong", [Plan::Up(vec!["echo"])]);
     assert_eq!(
