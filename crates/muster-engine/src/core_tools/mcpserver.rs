@@ -192,8 +192,8 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     let has_failed = |entry: &ServerEntry| {
         matches!(entry.status.condition, ServerCondition::Failed | ServerCondition::Unreachable)
     };
-    let (hidden, shown): (Vec<_>, Vec<_>) =
-        known.iter().partition(|entry| !all && has_failed(entry));
+    let (hidden, shown): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
+        known.into_iter().partition(|entry| !all && has_failed(entry));
     let shown = shown.into_iter();
     let infos = shown.map(|entry| {
         let session = session(handle, cx, &entry.server.name);

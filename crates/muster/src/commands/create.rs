@@ -115,25 +115,19 @@ struct Service {
 }
 
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
-    let (tool, arguments) = match &args.resource {
-        NewResource::Mcpserver(server) => return server.create(&args.gateway),
-        NewResource::Service(service) => return service.create(&args.gateway),
-        NewResource::Workflow(workflow) => return workflow.create(&args.gateway),
-        NewResource::Serviceclass(class) => return class.create(&args.gateway),
+    match &args.resource {
+        NewResource::Mcpserver(server) => server.create(&args.gateway),
+        NewResource::Service(service) => service.create(&args.gateway),
+        NewResource::Workflow(workflow) => workflow.create(&args.gateway),
+        NewResource::Serviceclass(class) => class.create(&args.gateway),
         NewResource::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
-            return Err(resource_kinds::unknown(
+            Err(resource_kinds::unknown(
                 word,
                 &["serviceclass", "workflow", "service", "mcpserver"],
-            ));
+            ))
         }
-    };
-    process::block_on(async {
-        let session = args.gateway.open().await?;
-        let done = session.show(tool, &arguments).await;
-        session.close().await;
-        done
-    })
+    }
 }
 
 /// The arguments of a call, and the secrets that are stored before it.
