@@ -239,7 +239,24 @@ fn logs_of_local_servers() {
             &["logs", "workflow", "deploy"],
             &["logs", "mcpserver", "chatty", "--tail", "few"],
         ],
-        expect![[r#""#]],
+        expect![[r#"
+            $ muster logs mcpserver github
+            github has written nothing
+            $ muster logs mcpserver chattty
+            stderr: ❌ Command returned error
+            stderr: Error: Failed to show the log: MCP server chattty not found
+            stderr:
+            stderr: hint: did you mean `chatty`?
+            exit 1
+            $ muster logs workflow deploy
+            stderr: Error: unknown resource type 'workflow'. Available types: mcpserver
+            exit 1
+            $ muster logs mcpserver chatty --tail few
+            stderr: Error: invalid value 'few' for '--tail <N>': not a whole number
+            stderr:
+            stderr: hint: see `muster logs --help`
+            exit 1
+        "#]],
     );
 }
 
@@ -346,17 +363,17 @@ fn files_are_validated_without_a_gateway() {
         gw/mcpservers/c.yaml:3: error: a second document starts here: write one document per file, or give the file to `muster apply -f`
         gw/workflows/w.yaml:1: error: steps: Field required
           → line 2 has `step`: write `steps`
-        6 files, 5 errors, 1 warnings
+        6 files, 5 errors, 1 warning
         exit 1
         $ muster validate many.yaml
         many.yaml:5: error: spec → steps → 0: a step needs a `tool`
           → add `tool: …`
         many.yaml:7: error: it is not clear what this document describes
           → add `kind: MCPServer`, `Workflow`, `ServiceClass`, `Service` or `Toolset`, or put the file into its folder of the configuration directory
-        1 files, 2 errors, 0 warnings
+        1 file, 2 errors, 0 warnings
         exit 1
         $ muster validate good
-        1 files, 0 errors, 0 warnings
+        1 file, 0 errors, 0 warnings
         exit 0
         $ muster validate nothing.yaml
         Error: cannot read nothing.yaml: No such file or directory (os error 2)
