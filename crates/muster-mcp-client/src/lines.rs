@@ -8,7 +8,7 @@ use memchr::memchr;
 use crate::{
     error::MAX_IN_MEMORY,
     message::response_id,
-    spool::{SPOOL_THRESHOLD, Spool, SpoolFile, SpoolFull},
+    spool::{SPOOL_THRESHOLD, Spool, SpoolError, SpoolFile},
 };
 
 /// How much of the beginning and the end of an oversized line is searched for its id.
@@ -37,8 +37,8 @@ pub(crate) struct LineSplitter {
 #[derive(Debug)]
 struct PartialLine {
     beginning: Vec<u8>,
-    /// The line so far; `None` if it exceeds the limits and is dropped.
-    file: Option<SpoolFile>,
+    /// The line so far, or why it is dropped.
+    file: Result<SpoolFile, SpoolError>,
     /// The request has been told that its response is too long.
     reported: bool,
 }
@@ -50,8 +50,8 @@ pub(crate) enum SplitLine {
     Memory(BytesMut),
     /// On disk.
     Spooled(SpoolFile),
-    /// Too long. If it was a response, the id of its request.
-    TooLong(Option<u64>),
+    /// Dropped. If it was a response, the id of its request.
+    Dropped(Option<u64>, SpoolError),
 }
 
 impl LineSplitter {
@@ -104,15 +104,16 @@ impl LineSplitter {
                 return;
             }
             let beginning = ends(&self.buffer).0.to_vec();
+            let file = file.ok_or(SpoolError::TooLarge(self.limit as u64));
             self.partial = Some(PartialLine { beginning, file, reported: false });
         }
         let Some(partial) = &mut self.partial else { return };
         match &mut partial.file {
-            Some(file) => match file.write(&self.buffer) {
+            Ok(file) => match file.write(&self.buffer) {
                 Ok(()) => self.buffer.clear(),
-                Err(SpoolFull) => partial.file = None,
+                Err(error) => partial.file = Err(error),
             },
-            None => self.buffer = BytesMut::from(ends(&self.buffer).1),
+            Err(_) => self.buffer = BytesMut::from(ends(&self.buffer).1),
         }
         self.scanned = self.buffer.len();
     }
@@ -131,22 +132,21 @@ impl LineSplitter {
 impl PartialLine {
     /// Reports an oversized response as soon as its id is known: the line may never end.
     fn report(&mut self) -> Option<SplitLine> {
-        if self.reported || self.file.is_some() {
+        let Some(error) = self.file.as_ref().err().filter(|_| !self.reported).cloned() else {
             return None;
-        }
+        };
         let id = response_id(&self.beginning, &[])?;
         self.reported = true;
-        Some(SplitLine::TooLong(Some(id)))
+        Some(SplitLine::Dropped(Some(id), error))
     }
 
     /// Completes the line with its last piece.
-    fn end(mut self, last: &[u8]) -> SplitLine {
-        if let Some(mut file) = self.file.take()
-            && file.write(last).is_ok()
-        {
-            return SplitLine::Spooled(file);
+    fn end(self, last: &[u8]) -> SplitLine {
+        let written = self.file.and_then(|mut file| file.write(last).map(|()| file));
+        match written {
+            Ok(file) => SplitLine::Spooled(file),
+            Err(error) => SplitLine::Dropped(response_id(&self.beginning, ends(last).1), error),
         }
-        SplitLine::TooLong(response_id(&self.beginning, ends(last).1))
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
                         Arc::new(file).read(0..size).read_to_string(&mut text).unwrap();
                         text
                     }
-                    SplitLine::TooLong(id) => format!("too long: {id:?}"),
+                    SplitLine::Dropped(id, _) => format!("too long: {id:?}"),
                 });
             }
         }

@@ -204,7 +204,7 @@ async fn route(line: SplitLine, router: &Arc<MessageRouter>, sink: &Arc<dyn Mess
         SplitLine::Spooled(file) => {
             drop(router.route_payload(Payload::Spooled(file), None, sink).await);
         }
-        SplitLine::TooLong(id) => router.reject_oversized(id),
+        SplitLine::Dropped(id, reason) => router.reject_dropped(id, &reason),
     }
 }
 

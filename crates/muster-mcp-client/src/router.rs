@@ -25,7 +25,7 @@ use crate::{
     message::{self, RpcOutcome, request_number},
     peer::has_capability,
     pending::{Attribution, PendingRequest, PendingRequests, RequestOutcome, Requester},
-    spool::{Payload, Spool, SpoolFile},
+    spool::{Payload, Spool, SpoolError, SpoolFile},
     spooled_result::{ResultBody, SpooledMessage},
 };
 
@@ -119,10 +119,9 @@ impl MessageRouter {
         }
     }
 
-    /// A message was too large to be received: fails the request that it responds to.
-    pub(crate) fn reject_oversized(&self, id: Option<u64>) {
-        let reason = too_large(self.spool.max_message());
-        let error = RpcError::new(code::INTERNAL_ERROR, reason.clone());
+    /// A message could not be received: fails the request that it responds to.
+    pub(crate) fn reject_dropped(&self, id: Option<u64>, reason: &SpoolError) {
+        let error = RpcError::new(code::INTERNAL_ERROR, reason.to_string());
         if !id.is_some_and(|id| self.pending.complete(id, Err(error))) {
             warn!(server = &*self.name, "a message was dropped: {reason}");
         }

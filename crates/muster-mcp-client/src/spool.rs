@@ -8,6 +8,7 @@ use std::{
     io::{self, Read, Write as _},
     ops::{Deref, Range},
     os::unix::fs::FileExt as _,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use thiserror::Error;
 use tracing::warn;
 
 use crate::error::{MAX_IN_MEMORY, TransportError, too_large};
@@ -40,9 +42,27 @@ impl Default for Spool {
     }
 }
 
-/// The message or all messages together exceed their limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SpoolFull;
+/// Why a message cannot be spooled.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum SpoolError {
+    /// It is longer than this limit.
+    #[error("{}", too_large(*.0))]
+    TooLarge(u64),
+    /// All messages together are longer than this limit.
+    #[error("all answers in flight are larger than {} MiB; try again later", .0 / 1024 / 1024)]
+    AllTooLarge(u64),
+    /// It cannot be written.
+    #[error("could not keep the answer: {reason}; free space in {} or ask for less", .directory.display())]
+    Unwritable { reason: String, directory: PathBuf },
+}
+
+impl SpoolError {
+    pub(crate) fn unwritable(error: &io::Error) -> Self {
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or_default().to_owned();
+        Self::Unwritable { reason, directory: std::env::temp_dir() }
+    }
+}
 
 /// A spooled message.
 #[derive(Debug)]
@@ -55,10 +75,6 @@ pub(crate) struct SpoolFile {
 impl Spool {
     pub(crate) const fn with_limits(max_message: u64, max_total: u64) -> Self {
         Self { used: AtomicU64::new(0), max_message, max_total }
-    }
-
-    pub(crate) const fn max_message(&self) -> u64 {
-        self.max_message
     }
 
     /// A file for one message; `None` if none can be created.
@@ -75,25 +91,24 @@ impl Spool {
 
 impl SpoolFile {
     /// Appends.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolFull> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         let size = bytes.len() as u64;
         let used = self.spool.used.fetch_add(size, Ordering::Relaxed) + size;
         self.size += size;
-        if self.size > self.spool.max_message || used > self.spool.max_total {
-            return Err(SpoolFull);
+        if self.size > self.spool.max_message {
+            return Err(SpoolError::TooLarge(self.spool.max_message));
+        }
+        if used > self.spool.max_total {
+            return Err(SpoolError::AllTooLarge(self.spool.max_total));
         }
         self.file.write_all(bytes).map_err(|error| {
             warn!("cannot spool a long message: {error}");
-            SpoolFull
+            SpoolError::unwritable(&error)
         })
     }
 
     pub(crate) const fn size(&self) -> u64 {
         self.size
-    }
-
-    pub(crate) fn max_message(&self) -> u64 {
-        self.spool.max_message
     }
 
     /// Reads a range. Several readers may read at the same time.
@@ -172,7 +187,7 @@ impl Payload {
 mod tests {
     use std::{io::Read as _, sync::Arc};
 
-    use super::{Spool, SpoolFull};
+    use super::{Spool, SpoolError, SpoolFile};
 
     #[test]
     fn ranges_are_read_concurrently() {
@@ -189,14 +204,29 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_named() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut file = SpoolFile { file: full, size: 0, spool: Arc::new(Spool::default()) };
+        let said = file.write(b"0123").unwrap_err().to_string();
+        let folder = std::env::temp_dir();
+        assert_eq!(
+            said,
+            format!(
+                "could not keep the answer: No space left on device; free space in {} or ask for less",
+                folder.display()
+            )
+        );
+    }
+
+    #[test]
     fn one_message_and_all_together_are_limited() {
         let spool = Arc::new(Spool::with_limits(10, 15));
         let mut first = spool.create().unwrap();
         assert_eq!(first.write(b"0123456789"), Ok(()));
         let mut second = spool.create().unwrap();
-        assert_eq!(second.write(b"012345"), Err(SpoolFull));
+        assert_eq!(second.write(b"012345"), Err(SpoolError::AllTooLarge(15)));
         drop(second);
-        assert_eq!(first.write(b"0"), Err(SpoolFull));
+        assert_eq!(first.write(b"0"), Err(SpoolError::TooLarge(10)));
         drop(first);
         let mut third = spool.create().unwrap();
         assert_eq!(third.write(b"0123456789"), Ok(()), "dropped files free their space");

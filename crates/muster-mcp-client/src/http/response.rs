@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{MAX_IN_MEMORY, TransportError, too_large},
     message::request_number,
-    spool::{Payload, SPOOL_THRESHOLD, Spool, SpoolFile, SpoolFull},
+    spool::{Payload, SPOOL_THRESHOLD, Spool, SpoolFile},
 };
 
 /// The media type of a response.
@@ -75,8 +75,7 @@ pub(super) async fn read_payload(
 }
 
 fn append(file: &mut SpoolFile, bytes: &[u8]) -> Result<(), TransportError> {
-    let limit = file.max_message();
-    file.write(bytes).map_err(|SpoolFull| TransportError::Invalid(too_large(limit)))
+    file.write(bytes).map_err(|error| TransportError::Invalid(error.to_string()))
 }
 
 /// The id that the response to a request must repeat.

@@ -7,8 +7,8 @@ use hyper::body::Incoming;
 use memchr::memchr2;
 
 use crate::{
-    error::{MAX_IN_MEMORY, TransportError, too_large},
-    spool::{Payload, SPOOL_THRESHOLD, Spool, SpoolFile, SpoolFull},
+    error::{MAX_IN_MEMORY, TransportError},
+    spool::{Payload, SPOOL_THRESHOLD, Spool, SpoolError, SpoolFile},
 };
 
 /// An event.
@@ -36,10 +36,6 @@ impl SseEvent {
         }
     }
 }
-
-/// The event is larger than this limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLarge(u64);
 
 /// Parses events from chunks of bytes.
 #[derive(Debug)]
@@ -95,7 +91,7 @@ impl SseParser {
     }
 
     /// The next complete event.
-    pub(super) fn next(&mut self) -> Result<Option<SseEvent>, TooLarge> {
+    pub(super) fn next(&mut self) -> Result<Option<SseEvent>, SpoolError> {
         loop {
             if self.after_return && self.scanned < self.buffer.len() {
                 self.after_return = false;
@@ -133,13 +129,13 @@ impl SseParser {
                 move_to_spool(&mut self.event, &mut self.spool)?;
             }
             if self.event.data.len() > self.limit {
-                return Err(TooLarge(self.limit as u64));
+                return Err(SpoolError::TooLarge(self.limit as u64));
             }
         }
     }
 
     /// Spools what has arrived of a long event whose line is incomplete.
-    fn spool_partial_line(&mut self) -> Result<(), TooLarge> {
+    fn spool_partial_line(&mut self) -> Result<(), SpoolError> {
         let line = self.buffer.get(self.begin..).unwrap_or_default();
         let size = line.len() + self.event.data.len();
         if self.progress == Progress::Spooling {
@@ -156,7 +152,7 @@ impl SseParser {
             (self.progress, self.begin) = (Progress::Spooling, self.scanned);
             return Ok(());
         }
-        if size > self.limit { Err(TooLarge(self.limit as u64)) } else { Ok(()) }
+        if size > self.limit { Err(SpoolError::TooLarge(self.limit as u64)) } else { Ok(()) }
     }
 
     fn dispatch(&mut self) -> Option<SseEvent> {
@@ -173,7 +169,7 @@ fn without_bom(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
 }
 
-fn parse_line(event: &mut SseEvent, line: &[u8]) -> Result<(), TooLarge> {
+fn parse_line(event: &mut SseEvent, line: &[u8]) -> Result<(), SpoolError> {
     let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
     let (field, value) = line.split_at(colon);
     let value = value.strip_prefix(b":").unwrap_or(value);
@@ -198,7 +194,7 @@ fn parse_line(event: &mut SseEvent, line: &[u8]) -> Result<(), TooLarge> {
 }
 
 /// Moves the data of an event to the spool; `false` if there is none.
-fn move_to_spool(event: &mut SseEvent, spool: &mut Option<Arc<Spool>>) -> Result<bool, TooLarge> {
+fn move_to_spool(event: &mut SseEvent, spool: &mut Option<Arc<Spool>>) -> Result<bool, SpoolError> {
     if event.spooled.is_none() {
         event.spooled = spool.as_ref().and_then(Spool::create);
         if event.spooled.is_none() {
@@ -211,10 +207,10 @@ fn move_to_spool(event: &mut SseEvent, spool: &mut Option<Arc<Spool>>) -> Result
     Ok(true)
 }
 
-fn append(event: &mut SseEvent, pieces: &[&[u8]]) -> Result<(), TooLarge> {
+fn append(event: &mut SseEvent, pieces: &[&[u8]]) -> Result<(), SpoolError> {
     let Some(file) = &mut event.spooled else { return Ok(()) };
     for piece in pieces {
-        file.write(piece).map_err(|SpoolFull| TooLarge(file.max_message()))?;
+        file.write(piece)?;
     }
     Ok(())
 }
@@ -238,7 +234,7 @@ impl EventReader {
         loop {
             match self.parser.next() {
                 Ok(Some(event)) => return Ok(Some(event)),
-                Err(TooLarge(limit)) => return Err(TransportError::Invalid(too_large(limit))),
+                Err(error) => return Err(TransportError::Invalid(error.to_string())),
                 Ok(None) => (),
             }
             match self.body.frame().await {
@@ -267,7 +263,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{SPOOL_THRESHOLD, Spool, SseEvent, SseParser, TooLarge};
+    use super::{SPOOL_THRESHOLD, Spool, SpoolError, SseEvent, SseParser};
 
     impl PartialEq for SseEvent {
         fn eq(&self, other: &Self) -> bool {
@@ -324,10 +320,10 @@ mod tests {
     fn an_event_is_limited() {
         let mut parser = SseParser { limit: 8, ..SseParser::default() };
         parser.push(b"data: 123456789");
-        assert_eq!(parser.next().err(), Some(TooLarge(8)));
+        assert_eq!(parser.next().err(), Some(SpoolError::TooLarge(8)));
         let mut parser = SseParser { limit: 8, ..SseParser::default() };
         parser.push(b"data: 12345\ndata: 6789\n");
-        assert_eq!(parser.next().err(), Some(TooLarge(8)));
+        assert_eq!(parser.next().err(), Some(SpoolError::TooLarge(8)));
     }
 
     #[test]
@@ -357,7 +353,7 @@ mod tests {
         let spool = Some(Arc::new(Spool::with_limits(limit, limit)));
         let mut parser = SseParser { spool, ..SseParser::default() };
         parser.push(stream.as_bytes());
-        assert_eq!(parser.next().err(), Some(TooLarge(limit)));
+        assert_eq!(parser.next().err(), Some(SpoolError::TooLarge(limit)));
     }
 
     proptest! {
