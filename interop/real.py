@@ -397,6 +397,14 @@ def check_muster(tally, servers, clients, eras, muster, scratch, directs):
     log.close()
 
 
+def unwrapped(outer):
+    """The result of the tool in that of `call_tool`: blocks that are not text follow the text, and structured content
+    that only repeats the text is outside of it."""
+    inner = json.loads(outer["content"][0]["text"])
+    inner["content"] = [outer["content"][item["block"]] if "block" in item else item for item in inner["content"]]
+    return {"structuredContent": outer.get("structuredContent")} | inner
+
+
 def check_meta_calls(tally, where, servers, client, era, url, root, directs):
     # Remove what the previous client created.
     (root / "memory/memory.jsonl").unlink(missing_ok=True)
@@ -412,7 +420,7 @@ def check_meta_calls(tally, where, servers, client, era, url, root, directs):
     for (server, number), outer in zip(places, document["results"], strict=True):
         name, _, expected = SERVERS[server]["calls"][number]
         try:
-            inner = plain(json.loads(outer["text"]), root / server)
+            inner = plain(unwrapped(outer), root / server)
         except (KeyError, ValueError):
             tally.fail(where, f"unwrapped result of {server} {name}", json.dumps(outer))
             continue

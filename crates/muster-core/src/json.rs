@@ -54,6 +54,11 @@ impl<'a> RawObject<'a> {
         }
     }
 
+    /// Appends a member, whether or not there is one with this key.
+    pub fn append(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, RawValue>>) {
+        self.members.push((key.into(), value.into()));
+    }
+
     /// Sets `key` to a serializable value.
     pub fn set_value(&mut self, key: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
         self.set(key, Cow::Owned(raw(value)));

@@ -60,6 +60,9 @@ impl Front {
         dispatcher: Arc<Dispatcher>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
+        let instructions = identity.instructions;
+        let instructions = instructions.or_else(|| Some(surface.instructions().to_owned()));
+        let identity = ServerInfo { instructions, ..identity };
         let frontend = Frontend { identity, offers, surface, dispatcher, changes };
         Self { frontend: Arc::new(frontend), suspended: SuspendedCalls::default(), untried: None }
     }

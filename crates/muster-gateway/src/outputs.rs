@@ -1,22 +1,28 @@
 //! Results that are too long for a reply, stored on disk for `get_output`.
 //!
-//! Each is a file beside its description, readable by the gateway's user only. A handle is valid for the
-//! caller that received it, until it expires or is evicted for newer ones. Outputs survive a restart of the
-//! gateway.
+//! Each is a file beside its description, readable by the gateway's user only. The file holds what the tool
+//! said as text, then its structured content unless that only repeats the text, then the content blocks that
+//! are not text. A handle is valid for the caller that received it, until it expires or is evicted for newer
+//! ones. Outputs survive a restart of the gateway.
 //!
 //! **Invariant:** a caller cannot distinguish another caller's handle from one that never existed.
 
+pub mod block;
 pub mod excerpt;
+mod json_lines;
+mod lines;
 mod path_cost;
 pub mod preview;
 mod select;
+mod selected_lines;
 mod shape;
 pub mod temporary;
 
 use std::{
     fmt,
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, BufReader, Read, Write as _},
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write as _},
+    ops::Range,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -27,7 +33,10 @@ use muster_core::hex;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use self::temporary::LazyDir;
+use self::{
+    block::{NewBlock, StoredBlock},
+    temporary::LazyDir,
+};
 use crate::background_job::{StopSignal, StoppableFile};
 
 /// The lifetime of a handle.
@@ -91,12 +100,32 @@ pub enum OutputKind {
     Text,
     /// One JSON value.
     Json,
-    /// Anything else, in Base64.
+    /// Content blocks without text.
     Binary {
-        /// Its media type.
+        /// The media type of the first.
         #[serde(rename = "mimeType")]
         mime_type: String,
     },
+}
+
+/// A result to store.
+#[derive(Debug)]
+pub struct NewOutput {
+    /// Its kind.
+    pub kind: OutputKind,
+    /// What the tool said; empty for [`OutputKind::Binary`].
+    pub body: OutputBody,
+    /// The JSON that paths select from, if that is not the body.
+    pub structure: Option<OutputBody>,
+    /// Content blocks that are not text.
+    pub blocks: Vec<NewBlock>,
+}
+
+impl NewOutput {
+    /// A result of text or JSON alone.
+    pub const fn new(kind: OutputKind, body: OutputBody) -> Self {
+        Self { kind, body, structure: None, blocks: Vec::new() }
+    }
 }
 
 /// The contents to store.
@@ -127,10 +156,19 @@ pub struct StoredOutput {
     /// Its kind.
     #[serde(flatten)]
     pub kind: OutputKind,
-    /// Its size.
+    /// The size of its text.
     pub bytes: u64,
-    /// Its number of lines.
+    /// The number of lines of its text.
     pub lines: u64,
+    /// Where the JSON is that paths select from, if that is not the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    structure: Option<Range<u64>>,
+    /// Its content blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<StoredBlock>,
+    /// The size of its file.
+    #[serde(default)]
+    stored: u64,
     /// When it expires, in seconds since 1970.
     pub expires: i64,
     /// The caller that it belongs to.
@@ -150,6 +188,37 @@ pub struct NoSuchOutput {
     handle: String,
 }
 
+/// A result could not be stored.
+#[derive(Debug, Error)]
+#[error("could not keep the answer: {reason}; {fix}")]
+pub struct KeepError {
+    reason: String,
+    fix: String,
+}
+
+impl KeepError {
+    fn new(error: &io::Error, directory: &Path, most_bytes: u64) -> Self {
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or_default();
+        let directory = directory.display();
+        let (reason, fix) = match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                let limit = most_bytes / 1024 / 1024;
+                (format!("it is larger than {limit} MiB"), "ask for less".to_owned())
+            }
+            io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::AlreadyExists => (
+                reason.to_owned(),
+                format!("make {directory} a writable directory or ask for less"),
+            ),
+            _ => (reason.to_owned(), format!("free space in {directory} or ask for less")),
+        };
+        Self { reason, fix }
+    }
+}
+
 impl Outputs {
     /// Stores outputs in a directory, which is created with the first one.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
@@ -167,60 +236,58 @@ impl Outputs {
     }
 
     /// Stores an output for `owner`. Blocks.
-    pub fn keep(
-        &self,
-        owner: &str,
-        kind: OutputKind,
-        body: OutputBody,
-    ) -> io::Result<StoredOutput> {
-        let directory = self.directory.create()?;
+    pub fn keep(&self, owner: &str, new: NewOutput) -> Result<StoredOutput, KeepError> {
+        let place = || self.directory.path().unwrap_or_else(std::env::temp_dir);
+        let failed = |error: io::Error| KeepError::new(&error, &place(), self.most_bytes);
+        let directory = self.directory.create().map_err(failed)?;
         let mut random = [0_u8; 12];
-        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        getrandom::fill(&mut random)
+            .map_err(|error| failed(io::Error::other(error.to_string())))?;
         let handle = format!("{PREFIX}{}", hex::encode(&random));
         let path = directory.join(&handle);
-        match body {
-            OutputBody::Text(text) => {
-                private(&path)?.write_all(text.as_bytes())?;
+        let kept = self.write(owner, handle, path.clone(), new).inspect_err(|_| {
+            // A partial output must not be found, and frees its space.
+            for path in [described(&path), path] {
+                drop(fs::remove_file(path));
             }
-            OutputBody::File(from) => {
-                if fs::rename(&from, &path).is_err() {
-                    io::copy(&mut fs::File::open(&from)?, &mut private(&path)?)?;
-                    fs::remove_file(&from)?;
-                }
-            }
-            OutputBody::Stream(from) => {
-                if let Err(error) = self.copy(from, &path) {
-                    // A partial file must not be found.
-                    drop(fs::remove_file(&path));
-                    return Err(error);
-                }
-            }
+        });
+        let kept = kept.map_err(failed)?;
+        self.make_room(&directory, &kept.handle);
+        Ok(kept)
+    }
+
+    /// Writes an output and its description.
+    fn write(
+        &self,
+        owner: &str,
+        handle: String,
+        path: PathBuf,
+        new: NewOutput,
+    ) -> io::Result<StoredOutput> {
+        let NewOutput { kind, body, structure, blocks } = new;
+        let mut file = Meter::open(body, &path, self.most_bytes)?;
+        let (bytes, lines) = (file.bytes, file.lines());
+        let structure = structure.map(|structure| file.append(structure)).transpose()?;
+        let mut stored = Vec::new();
+        for NewBlock { about, json } in blocks {
+            stored.push(StoredBlock { about, place: file.append(json)? });
         }
-        let (bytes, lines) = measure(&path)?;
         let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
-        let expires = Timestamp::now().as_second().saturating_add(good_for);
         let kept = StoredOutput {
             handle,
             kind,
             bytes,
             lines,
-            expires,
+            structure,
+            blocks: stored,
+            stored: file.bytes,
+            expires: Timestamp::now().as_second().saturating_add(good_for),
             owner: owner.to_owned(),
             path,
             stop: StopSignal::default(),
         };
         private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
-        self.make_room(&directory, &kept.handle);
         Ok(kept)
-    }
-
-    /// Writes a stream to a file, within the total size.
-    fn copy(&self, from: impl Read, path: &Path) -> io::Result<()> {
-        let copied = io::copy(&mut from.take(self.most_bytes + 1), &mut private(path)?)?;
-        match copied > self.most_bytes {
-            true => Err(io::ErrorKind::FileTooLarge.into()),
-            false => Ok(()),
-        }
     }
 
     /// Finds an output of `owner`.
@@ -244,10 +311,10 @@ impl Outputs {
         let mut kept: Vec<StoredOutput> =
             described.filter_map(|path| read(&path.with_extension(""))).collect();
         kept.sort_by_key(|kept| kept.expires);
-        let mut total: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        let mut total: u64 = kept.iter().map(|kept| kept.stored).sum();
         for kept in kept.iter().filter(|kept| kept.handle != newest) {
             if kept.expires <= now || total > self.most_bytes {
-                total -= kept.bytes;
+                total -= kept.stored;
                 kept.remove();
             }
         }
@@ -270,7 +337,7 @@ impl StoredOutput {
 
     /// Opens its file.
     pub(crate) fn open(&self) -> io::Result<StoppableFile> {
-        Ok(StoppableFile { file: fs::File::open(&self.path)?, stop: self.stop.clone() })
+        Ok(StoppableFile { file: File::open(&self.path)?, stop: self.stop.clone() })
     }
 
     fn remove(&self) {
@@ -286,23 +353,77 @@ fn described(path: &Path) -> PathBuf {
     path.with_extension("json")
 }
 
-fn private(path: &Path) -> io::Result<fs::File> {
+fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The number of bytes and lines of a file.
-fn measure(path: &Path) -> io::Result<(u64, u64)> {
-    let mut file = BufReader::with_capacity(CHUNK, fs::File::open(path)?);
-    let mut chunk = vec![0; CHUNK];
-    let (mut bytes, mut lines, mut last) = (0, 0, b'\n');
-    loop {
-        let size = file.read(&mut chunk)?;
-        let Some(read) = chunk.get(..size).filter(|read| !read.is_empty()) else { break };
-        bytes += read.len() as u64;
-        lines += read.iter().filter(|byte| **byte == b'\n').count() as u64;
-        last = read.last().copied().unwrap_or(last);
+/// A file that is written, with its number of bytes and lines.
+struct Meter {
+    file: File,
+    bytes: u64,
+    most_bytes: u64,
+    breaks: u64,
+    last: u8,
+}
+
+impl Meter {
+    /// The file of an output, with its body.
+    fn open(body: OutputBody, path: &Path, most_bytes: u64) -> io::Result<Self> {
+        let moved = match &body {
+            OutputBody::File(from) => fs::rename(from, path).is_ok(),
+            OutputBody::Text(_) | OutputBody::Stream(_) => false,
+        };
+        let meter = |file| Self { file, bytes: 0, most_bytes, breaks: 0, last: b'\n' };
+        if !moved {
+            let mut written = meter(private(path)?);
+            written.append(body)?;
+            return Ok(written);
+        }
+        let mut moved = meter(OpenOptions::new().append(true).open(path)?);
+        let mut reader = File::open(path)?;
+        moved.measure(&mut reader, |_, _| Ok(()))?;
+        Ok(moved)
     }
-    Ok((bytes, lines + u64::from(last != b'\n')))
+
+    /// Appends contents; returns their place.
+    fn append(&mut self, body: OutputBody) -> io::Result<Range<u64>> {
+        let start = self.bytes;
+        let mut write = |file: &mut File, bytes: &[u8]| file.write_all(bytes);
+        match body {
+            OutputBody::Text(text) => self.measure(&mut text.as_bytes(), &mut write)?,
+            OutputBody::File(from) => {
+                self.measure(&mut File::open(&from)?, &mut write)?;
+                fs::remove_file(&from)?;
+            }
+            OutputBody::Stream(mut from) => self.measure(&mut from, &mut write)?,
+        }
+        Ok(start..self.bytes)
+    }
+
+    fn measure(
+        &mut self,
+        from: &mut impl Read,
+        mut write: impl FnMut(&mut File, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let size = from.read(&mut chunk)?;
+            let Some(read) = chunk.get(..size).filter(|read| !read.is_empty()) else {
+                return Ok(());
+            };
+            self.bytes += read.len() as u64;
+            if self.bytes > self.most_bytes {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            self.breaks += memchr::memchr_iter(b'\n', read).count() as u64;
+            self.last = read.last().copied().unwrap_or(self.last);
+            write(&mut self.file, read)?;
+        }
+    }
+
+    fn lines(&self) -> u64 {
+        self.breaks + u64::from(self.last != b'\n')
+    }
 }
 
 #[cfg(test)]

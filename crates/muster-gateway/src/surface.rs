@@ -33,6 +33,9 @@ pub trait Surface: fmt::Debug + Send + Sync {
 
     /// Whether these tools are those of the catalog, and change with it.
     fn lists_catalog(&self) -> bool;
+
+    /// How agents use the surface, for the answer to `initialize`.
+    fn instructions(&self) -> &'static str;
 }
 
 /// The context of one request.

@@ -132,9 +132,7 @@ impl LineSplitter {
 impl PartialLine {
     /// Reports an oversized response as soon as its id is known: the line may never end.
     fn report(&mut self) -> Option<SplitLine> {
-        let Some(error) = self.file.as_ref().err().filter(|_| !self.reported).cloned() else {
-            return None;
-        };
+        let error = self.file.as_ref().err().filter(|_| !self.reported).cloned()?;
         let id = response_id(&self.beginning, &[])?;
         self.reported = true;
         Some(SplitLine::Dropped(Some(id), error))

@@ -66,12 +66,31 @@ impl ToolResponse {
             return Err(RemoteError::Unexpected { tool: tool() });
         };
         if let Some(inner) = wrapped_result(text) {
-            return Ok(inner);
+            return Ok(inner.with_blocks_of(&outer));
         }
         if outer.failed {
             return Err(RemoteError::Meta { tool: tool(), reason: outer.texts().join("; ") });
         }
         Ok(outer)
+    }
+
+    /// The response with the blocks that are beside the text of `call_tool`, in place of their names.
+    fn with_blocks_of(mut self, outer: &Self) -> Self {
+        for (block, content) in self.blocks.iter_mut().zip(&mut self.content) {
+            let object = RawObject::parse(block).unwrap_or_default();
+            let number = object.get("block").and_then(|number| number.get().parse().ok());
+            let beside = number.and_then(|number: usize| outer.blocks.get(number));
+            // A tool may have a member of this name in a block of its own.
+            let is_type = |block: &RawValue| {
+                RawObject::parse(block)?.get("type").map(|word| word.get().to_owned())
+            };
+            if let Some(beside) = beside.filter(|beside| is_type(beside) == is_type(block)) {
+                *content = ContentBlock::read(beside);
+                *block = beside.clone();
+            }
+        }
+        self.structured = self.structured.or_else(|| outer.structured.clone());
+        self
     }
 
     fn read(result: &RawObject<'_>) -> Self {
@@ -127,7 +146,7 @@ fn wrapped_result(text: &str) -> Option<ToolResponse> {
     let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
     let is_error = inner.get("isError")?.get();
     let content = inner.get("content")?.get();
-    let fits = matches!(is_error, "true" | "false") && content.starts_with('[');
+    let fits = matches!(is_error, "true" | "false" | "null") && content.starts_with('[');
     fits.then(|| ToolResponse::read(&inner))
 }
 
@@ -202,6 +221,17 @@ mod tests {
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     fn wrapped(inner: Value) -> Value {
         json!({"content": [{"type": "text", "text": inner.to_string()}]})
+    }
+
+    #[test]
+    fn blocks_beside_the_text_take_the_place_of_their_names() {
+        let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
+        let named = json!({"type": "image", "mimeType": "image/png", "dataSize": 4, "block": 1});
+        let other = json!({"type": "odd", "block": 1});
+        let text = json!({"isError": false, "content": [named, other]}).to_string();
+        let result = json!({"content": [{"type": "text", "text": text}, image], "structuredContent": {"n": 1}});
+        expect![[r#"worked ["[Image: MIME type image/png, 3 bytes]", "{\"type\":\"odd\",\"block\":1}"] {"n":1}"#]]
+            .assert_eq(&seen(result));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use muster_gateway::outputs::{
-    OutputBody, OutputKind, Outputs, StoredOutput, excerpt::ExcerptRequest,
+    NewOutput, OutputBody, OutputKind, Outputs, StoredOutput, excerpt::ExcerptRequest,
 };
 
 use super::{FuzzTarget, SAMPLE};
@@ -13,7 +13,7 @@ static STORED: LazyLock<Option<(tempfile::TempDir, StoredOutput)>> = LazyLock::n
     let directory = tempfile::tempdir().ok()?;
     let outputs = Outputs::at(directory.path().join("outputs"));
     let body = OutputBody::Text(SAMPLE.to_string());
-    let stored = outputs.keep("fuzz", OutputKind::Text, body).ok()?;
+    let stored = outputs.keep("fuzz", NewOutput::new(OutputKind::Text, body)).ok()?;
     Some((directory, stored))
 });
 

@@ -3,29 +3,27 @@
 //! **Invariant:** however long an output is, only the excerpt is in memory, except where a part of a JSON
 //! value has to be parsed as a whole; that has a limit.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 
 use muster_core::token_estimate;
-use regex::bytes::{Regex, RegexBuilder};
 
-use super::{CHUNK, StoredOutput};
+use super::{
+    CHUNK, OutputKind, StoredOutput,
+    json_lines::{JsonLines, LineBreaks},
+    lines,
+    selected_lines::{ItemSelector, SelectedLines},
+};
 
-/// The length that a matching line is cut to.
-const MOST_OF_LINE: usize = 400;
-/// The longest line that is held in memory.
-const MOST_LINE: u64 = 1 << 20;
-/// The size limit, in bytes, of a compiled pattern: the time to match a line is at most the product of
-/// both.
-const MOST_PATTERN: usize = 256 * 1024;
 /// An upper bound of the bytes of a token, so that one read holds any page.
 pub(super) const BYTES_PER_TOKEN: usize = 8;
 
 /// The excerpt to read.
 #[derive(Debug, Default)]
 pub struct ExcerptRequest {
-    /// The byte that a page begins with; within the selection if `path` is given.
+    /// The byte that a page begins with, within the selection if `path` is given. With `grep`, the number of
+    /// matches to skip.
     pub offset: Option<u64>,
-    /// The line that a page begins with, from 1.
+    /// The line that a page or a search begins with, from 1.
     pub line: Option<u64>,
     /// The number of lines.
     pub limit: Option<usize>,
@@ -39,6 +37,62 @@ pub struct ExcerptRequest {
     pub count: bool,
 }
 
+impl ExcerptRequest {
+    /// Refuses arguments that contradict each other, with the fix.
+    fn check(&self) -> Result<(), String> {
+        let ways = [
+            ("offset", self.offset.is_some()),
+            ("line", self.line.is_some()),
+            ("limit", self.limit.is_some()),
+            ("tail", self.tail.is_some()),
+        ];
+        let given = |key: &str| ways.iter().any(|(way, given)| *way == key && *given);
+        if self.count {
+            return match ways.iter().find(|(_, given)| *given) {
+                Some((way, _)) => Err(format!(
+                    "`count` counts everything; leave out `{way}`, or leave out `count`"
+                )),
+                None => Ok(()),
+            };
+        }
+        let both = |one: &str, other: &str| given(one) && given(other);
+        if both("tail", "limit") {
+            return Err("`tail` says how many lines; leave out `limit`".to_owned());
+        }
+        for other in ["offset", "line"] {
+            if both("tail", other) {
+                return Err(format!(
+                    "`tail` shows the end and `{other}` begins elsewhere; leave out one of them"
+                ));
+            }
+        }
+        if both("offset", "line") && self.grep.is_none() {
+            return Err("`offset` and `line` both say where to begin; leave out one".to_owned());
+        }
+        if both("offset", "limit") && self.path.is_some() && self.grep.is_none() {
+            return Err(
+                "`limit` counts lines, which `offset` does not; pass `line` in place of `offset`"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether lines are asked for.
+    pub(super) const fn is_by_line(&self) -> bool {
+        self.grep.is_some() || self.tail.is_some() || self.line.is_some() || self.limit.is_some()
+    }
+}
+
+/// Where the next page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextPage {
+    /// The value of `offset`.
+    Offset(u64),
+    /// The value of `line`.
+    Line(u64),
+}
+
 /// An excerpt.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
@@ -46,43 +100,83 @@ pub struct Excerpt {
     pub text: String,
     /// A remark about it.
     pub note: String,
-    /// The offset of the next page, if there is one.
-    pub next: Option<u64>,
+    /// The next page, if there is one.
+    pub next: Option<NextPage>,
 }
 
 impl StoredOutput {
     /// Reads an excerpt of at most `budget` tokens. The error is a message for the caller.
     pub fn look(&self, look: &ExcerptRequest, budget: usize) -> Result<Excerpt, String> {
-        let unreadable = |error: io::Error| format!("cannot read `{}`: {error}", self.handle);
+        look.check()?;
+        let grep = look.grep.as_deref().map(lines::pattern).transpose()?;
         if let Some(path) = &look.path {
-            return self.select(path, look, budget);
+            return self.select(path, look, grep.as_ref(), budget);
         }
-        if let Some(pattern) = &look.grep {
-            let pattern = RegexBuilder::new(pattern)
-                .size_limit(MOST_PATTERN)
-                .build()
-                .map_err(|error| format!("grep must be a regular expression: {error}"))?;
-            return self.grep(&pattern, look, budget).map_err(unreadable);
+        if let OutputKind::Binary { mime_type } = &self.kind {
+            return Err(format!("`{}` is {mime_type} and has no text; pass block: 1", self.handle));
         }
-        if look.count {
-            let note = format!("{} lines, {} bytes", self.lines, self.bytes);
-            return Ok(Excerpt { text: self.lines.to_string(), note, next: None });
+        let read = match look {
+            look if look.grep.is_some() || self.is_one_line_json() && look.is_by_line() => {
+                let input = self.by_line().map_err(|error| self.unreadable(&error))?;
+                lines::excerpt(input, look, grep.as_ref(), budget, &self.stop)
+            }
+            ExcerptRequest { count: true, .. } if self.is_one_line_json() => {
+                let input = self.by_line().map_err(|error| self.unreadable(&error))?;
+                lines::excerpt(input, look, None, budget, &self.stop)
+            }
+            ExcerptRequest { count: true, .. } => {
+                let note = format!("{} lines, {} bytes", self.lines, self.bytes);
+                Ok(Excerpt { text: self.lines.to_string(), note, next: None })
+            }
+            ExcerptRequest { tail: Some(lines), .. } => self.tail(*lines, budget),
+            look => self.page(look, budget),
+        };
+        read.map_err(|error| self.unreadable(&error))
+    }
+
+    fn unreadable(&self, error: &io::Error) -> String {
+        format!("cannot read `{}`: {error}", self.handle)
+    }
+
+    /// Whether its text is JSON without line breaks, such as programs write it.
+    fn is_one_line_json(&self) -> bool {
+        self.kind == OutputKind::Json && self.lines <= 1
+    }
+
+    /// Its lines. JSON without line breaks gets some.
+    fn by_line(&self) -> io::Result<Box<dyn BufRead>> {
+        let text = 0..self.bytes;
+        if !self.is_one_line_json() {
+            return Ok(Box::new(self.part(&text)?));
         }
-        if let Some(lines) = look.tail {
-            return self.tail(lines, budget).map_err(unreadable);
+        let is_list = self.first_byte(&text)? == Some(b'[');
+        self.json_by_line(&text, is_list)
+    }
+
+    /// The lines of a JSON value: the items of a list, anything else indented.
+    pub(super) fn json_by_line(
+        &self,
+        value: &std::ops::Range<u64>,
+        is_list: bool,
+    ) -> io::Result<Box<dyn BufRead>> {
+        let part = self.part(value)?;
+        if is_list {
+            return Ok(Box::new(BufReader::new(SelectedLines::new(part, ItemSelector::Whole))));
         }
-        self.page(look, budget).map_err(unreadable)
+        let lines = JsonLines::new(part, LineBreaks::Indented);
+        Ok(Box::new(BufReader::with_capacity(CHUNK, lines)))
     }
 
     fn page(&self, look: &ExcerptRequest, budget: usize) -> io::Result<Excerpt> {
-        let mut file = self.open()?;
         let start = match look.line {
-            Some(line) => start_of_line(&mut BufReader::with_capacity(CHUNK, &mut file), line)?,
-            None => look.offset.unwrap_or(0),
+            Some(line) => start_of_line(&mut self.part(&(0..self.bytes))?, line)?,
+            None => look.offset.unwrap_or(0).min(self.bytes),
         };
+        let mut file = self.open()?;
         file.seek(SeekFrom::Start(start))?;
+        let room = ((budget * BYTES_PER_TOKEN) as u64).min(self.bytes - start);
         let mut bytes = Vec::new();
-        file.take((budget * BYTES_PER_TOKEN) as u64).read_to_end(&mut bytes)?;
+        file.take(room).read_to_end(&mut bytes)?;
         let at_end = start + bytes.len() as u64 >= self.bytes;
         let text = valid(&bytes, at_end);
         let mut piece = token_estimate::prefix(&text, budget);
@@ -98,8 +192,13 @@ impl StoredOutput {
         // Invalid UTF-8 is longer here than in the file.
         let taken = if piece.len() == text.len() { bytes.len() } else { piece.len() } as u64;
         let end = (start + taken).min(self.bytes);
-        let next = (end < self.bytes && end > start).then_some(end);
-        let note = format!("bytes {start} to {end} of {}", self.bytes);
+        let next = (end < self.bytes && end > start).then_some(NextPage::Offset(end));
+        let note = match look.line {
+            Some(line) if piece.is_empty() => {
+                format!("there is no line {line}: the output has {} lines", self.lines)
+            }
+            _ => format!("bytes {start} to {end} of {}", self.bytes),
+        };
         Ok(Excerpt { text: piece.to_owned(), note, next })
     }
 
@@ -108,62 +207,19 @@ impl StoredOutput {
         let start = self.bytes.saturating_sub((budget * BYTES_PER_TOKEN) as u64);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        // The file may have grown since it was measured.
+        // What follows are other parts of the output.
         file.take(self.bytes.saturating_sub(start)).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        let whole = text.trim_end_matches('\n');
+        let whole = text.strip_suffix('\n').unwrap_or(&text);
         let begins = whole.rmatch_indices('\n').nth(lines.saturating_sub(1));
         let last = begins.and_then(|(at, _)| whole.get(at + 1..)).unwrap_or(whole);
         let text = token_estimate::suffix(last, budget).to_owned();
         let note = format!("the end of {} lines, {} bytes", self.lines, self.bytes);
         Ok(Excerpt { text, note, next: None })
     }
-
-    fn grep(&self, pattern: &Regex, look: &ExcerptRequest, budget: usize) -> io::Result<Excerpt> {
-        let mut file = BufReader::with_capacity(CHUNK, self.open()?);
-        let skipped = look.offset.unwrap_or(0);
-        let limit = look.limit.unwrap_or(usize::MAX);
-        let (mut piece, mut found, mut cost, mut shown) = (Excerpt::default(), 0_u64, 0, 0);
-        let mut number = 0_u64;
-        let mut line = Vec::new();
-        while next_line(&mut file, &mut line)? {
-            number += 1;
-            self.stop.check()?;
-            let Some(hit) = pattern.find(&line) else { continue };
-            found += 1;
-            if look.count || found <= skipped || piece.next.is_some() {
-                continue;
-            }
-            let text = format!("{number}: {}\n", around(&line, hit.start()));
-            cost += token_estimate::estimate(&text);
-            if shown == limit || cost > budget {
-                piece.next = Some(found - 1);
-                continue;
-            }
-            shown += 1;
-            piece.text.push_str(&text);
-        }
-        piece.note = format!("{found} of {} lines match", self.lines);
-        if look.count {
-            piece.text = found.to_string();
-        }
-        Ok(piece)
-    }
 }
 
-/// The next line without its end; the part beyond the limit is skipped.
-fn next_line(file: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    if file.by_ref().take(MOST_LINE).read_until(b'\n', line)? == 0 {
-        return Ok(false);
-    }
-    if line.pop_if(|last| *last == b'\n').is_none() && line.len() as u64 >= MOST_LINE {
-        file.skip_until(b'\n')?;
-    }
-    Ok(true)
-}
-
-fn start_of_line(file: &mut impl io::BufRead, line: u64) -> io::Result<u64> {
+fn start_of_line(file: &mut impl BufRead, line: u64) -> io::Result<u64> {
     let mut start = 0;
     for _ in 1..line {
         match file.skip_until(b'\n')? {
@@ -172,20 +228,6 @@ fn start_of_line(file: &mut impl io::BufRead, line: u64) -> io::Result<u64> {
         }
     }
     Ok(start)
-}
-
-/// A long line is cut around the match.
-fn around(line: &[u8], hit: usize) -> String {
-    let text = String::from_utf8_lossy(line);
-    if text.len() <= MOST_OF_LINE {
-        return text.into_owned();
-    }
-    let from = (hit.saturating_sub(MOST_OF_LINE / 4)..=text.len())
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
-    let shown: String = text.get(from..).unwrap_or_default().chars().take(MOST_OF_LINE).collect();
-    let before = if from > 0 { "…" } else { "" };
-    format!("{before}{shown}…")
 }
 
 /// The text of some bytes; a character that is cut in two is left for the next page.

@@ -1,84 +1,110 @@
 //! The preview of a stored output: enough to see what it is and where to look.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use muster_core::token_estimate;
 
 use super::{
-    CHUNK, OutputKind, StoredOutput,
-    excerpt::ExcerptRequest,
-    shape::{DEEPEST, Shape},
+    OutputKind, StoredOutput,
+    excerpt::{BYTES_PER_TOKEN, valid},
+    shape::Shape,
 };
 
-/// The number of last lines in a preview of text.
-const TAIL: usize = 5;
-
-/// The beginning and the end of text, the shape of JSON, nothing of anything else; within `budget` tokens.
-pub fn of(kind: &OutputKind, text: &str, budget: usize) -> String {
-    match kind {
-        OutputKind::Binary { .. } => String::new(),
-        OutputKind::Json => shaped(text.as_bytes(), budget).unwrap_or_else(|_| ends(text, budget)),
-        OutputKind::Text => ends(text, budget),
-    }
+/// The parts of an output that a preview is made of, for any size up to a budget.
+#[derive(Debug, Default)]
+pub struct Preview {
+    beginning: String,
+    /// The end of a text, if the beginning is not all of it.
+    end: Option<String>,
+    shape: Option<Shape>,
 }
 
-/// The preview of an output that is not in memory. `beginning` is the known start of a text.
-pub fn of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
-    let shape = match kept.kind {
-        OutputKind::Binary { .. } => return String::new(),
-        OutputKind::Json => {
-            kept.open().and_then(|file| shaped(BufReader::with_capacity(CHUNK, file), budget)).ok()
+impl Preview {
+    /// Reads what a preview of at most `budget` tokens may show.
+    pub fn read(kept: &StoredOutput, budget: usize) -> io::Result<Self> {
+        let shape = |part| kept.part(&part).and_then(Shape::read).ok();
+        let structure = kept.structure.clone().and_then(shape);
+        match kept.kind {
+            OutputKind::Binary { .. } => return Ok(Self::default()),
+            OutputKind::Json => {
+                if let Some(shape) = shape(0..kept.bytes) {
+                    return Ok(Self { shape: Some(shape), ..Self::default() });
+                }
+            }
+            OutputKind::Text => (),
         }
-        OutputKind::Text => None,
-    };
-    shape.unwrap_or_else(|| ends_of_kept(kept, beginning, budget))
-}
+        let most = (budget * BYTES_PER_TOKEN) as u64;
+        let piece = |start: u64| -> io::Result<String> {
+            let mut file = kept.open()?;
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::new();
+            file.take(most.min(kept.bytes - start)).read_to_end(&mut bytes)?;
+            Ok(valid(&bytes, start + bytes.len() as u64 >= kept.bytes).into_owned())
+        };
+        let end = match kept.bytes > most {
+            true => Some(piece(kept.bytes - most)?),
+            false => None,
+        };
+        Ok(Self { beginning: piece(0)?, end, shape: structure })
+    }
 
-/// As much of a shape as fits.
-fn shaped(json: impl BufRead, budget: usize) -> io::Result<String> {
-    let shape = Shape::read(json)?;
-    let mut shown = (0..=DEEPEST).rev().map(|depth| shape.to_value(depth).to_string());
-    Ok(shown.find(|shown| !token_estimate::exceeds(shown, budget)).unwrap_or_default())
-}
+    /// The beginning and the end of text, then the shape of JSON, within `room` tokens.
+    pub fn within(&self, room: usize) -> String {
+        let Some(shape) = &self.shape else { return self.text(room) };
+        if self.beginning.is_empty() {
+            return shape.within(room);
+        }
+        let text = self.text(room / 2);
+        let left = room.saturating_sub(token_estimate::estimate(&text) + 2);
+        format!("{text}\n\n{}", shape.within(left))
+    }
 
-fn ends_of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
-    let piece = |look: &ExcerptRequest, budget| kept.look(look, budget).map(|piece| piece.text);
-    let room = budget * 7 / 10;
-    let head = match beginning.is_empty() {
-        true => piece(&ExcerptRequest::default(), room).unwrap_or_default(),
-        false => token_estimate::prefix(beginning, room).to_owned(),
-    };
-    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(&head);
-    let tail = ExcerptRequest { tail: Some(TAIL), ..ExcerptRequest::default() };
-    let tail = piece(&tail, budget / 5).unwrap_or_default();
-    format!("{head}\n…\n{tail}")
+    /// The first and the last lines, or all of them.
+    fn text(&self, room: usize) -> String {
+        if self.end.is_none() && !token_estimate::exceeds(&self.beginning, room) {
+            return self.beginning.clone();
+        }
+        let head = token_estimate::prefix(&self.beginning, room * 3 / 4);
+        let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
+        let rest = match &self.end {
+            Some(end) => end,
+            None => self.beginning.get(head.len()..).unwrap_or_default(),
+        };
+        let left = room.saturating_sub(token_estimate::estimate(head) + 4);
+        let tail = token_estimate::suffix(rest, left.min(room / 4));
+        let tail = tail.find('\n').and_then(|end| tail.get(end + 1..)).unwrap_or_default();
+        if tail.trim().is_empty() { format!("{head}\n…") } else { format!("{head}\n…\n{tail}") }
+    }
 }
 
 /// How to read the rest.
 pub fn note(kept: &StoredOutput) -> String {
-    let StoredOutput { handle, bytes, lines, kind, .. } = kept;
+    let StoredOutput { handle, bytes, lines, kind, blocks, structure, .. } = kept;
     let (what, how) = match kind {
+        OutputKind::Text if structure.is_some() => (
+            format!("text, {lines} lines, {bytes} bytes, and JSON; the shape of the JSON is above"),
+            "page the text with offset or line, or use grep, tail, count; select JSON with path",
+        ),
         OutputKind::Text => (
             format!("text, {lines} lines, {bytes} bytes"),
             "page with offset or line, or use grep, tail, count",
         ),
         OutputKind::Json => (
             format!("JSON, {bytes} bytes; its shape is above"),
-            "select with path such as $.items[0], or use grep, count, offset",
+            "select with path such as $.items[0], alone or with grep, line, tail, count",
         ),
-        OutputKind::Binary { mime_type } => {
-            (format!("{mime_type}, {bytes} bytes of Base64"), "page with offset")
+        OutputKind::Binary { .. } => {
+            let blocks: Vec<String> = (1..)
+                .zip(blocks)
+                .map(|(number, block)| {
+                    let about = &block.about;
+                    let media = about.mime_type.as_ref().unwrap_or(&about.r#type);
+                    let size = about.data_size.unwrap_or_default();
+                    format!("block {number} is {media}, {size} bytes of Base64")
+                })
+                .collect();
+            (blocks.join(", "), "fetch it with block")
         }
     };
     format!("[kept as {handle}: {what}; get_output {{\"handle\":\"{handle}\"}}: {how}]")
-}
-
-/// The first and the last lines.
-fn ends(text: &str, budget: usize) -> String {
-    let head = token_estimate::prefix(text, budget * 7 / 10);
-    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
-    let rest = text.get(head.len()..).unwrap_or_default();
-    let tail = token_estimate::suffix(rest, budget / 5);
-    let tail = tail.find('\n').and_then(|end| tail.get(end + 1..)).unwrap_or_default();
-    if tail.trim().is_empty() { format!("{head}\n…") } else { format!("{head}\n…\n{tail}") }
 }

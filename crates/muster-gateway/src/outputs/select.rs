@@ -1,7 +1,8 @@
 //! Parts of a stored JSON value, selected by a JSON path.
 //!
 //! The plain prefix of a path (members by name, items by index) is followed in the file, however long that
-//! is. Only the value it leads to is parsed, for the rest of the path.
+//! is. A list that it leads to is read item by item where the path continues with `[*]` or a filter. Otherwise
+//! the value it leads to is parsed, for the rest of the path.
 
 use std::{
     io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom},
@@ -12,14 +13,15 @@ use muster_core::{
     json::{scan::JsonScanner, unescape::UnescapeReader},
     token_estimate,
 };
+use regex::bytes::Regex;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use super::{
-    CHUNK, StoredOutput,
-    excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, valid},
-    path_cost,
-    shape::Shape,
+    CHUNK, OutputKind, StoredOutput,
+    excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage, valid},
+    lines, path_cost,
+    selected_lines::{ItemSelector, SelectedLines, line_of},
 };
 
 /// The longest value that is parsed.
@@ -27,17 +29,18 @@ const MOST_JSON: u64 = 16 << 20;
 
 /// A step of the plain prefix of a path.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Member(String),
     Item(u64),
 }
 
 impl StoredOutput {
-    /// The values that a path selects, or their number.
+    /// The values that a path selects, their lines, or their number.
     pub(super) fn select(
         &self,
         path: &str,
         look: &ExcerptRequest,
+        grep: Option<&Regex>,
         budget: usize,
     ) -> Result<Excerpt, String> {
         let wrong = |error| format!("path must be a JSON path such as $.items[0].name: {error}");
@@ -46,56 +49,99 @@ impl StoredOutput {
         let (steps, rest) = plain(path);
         let rest_of_path = JsonPath::parse(&format!("${rest}")).map_err(wrong)?;
         let unread = |error: io::Error| match error.kind() {
-            io::ErrorKind::TimedOut => format!("`{}`: {error}", self.handle),
+            io::ErrorKind::TimedOut | io::ErrorKind::Other => format!("`{}`: {error}", self.handle),
             _ => format!("`{}` is not JSON; page it, or use grep", self.handle),
         };
-        let place = self.place(&steps).map_err(unread)?;
-        if look.count
-            && rest.is_empty()
-            && let Some(place) = &place
-        {
-            let length = self.part(place).and_then(Shape::read).map_err(unread)?.length();
-            let (text, note) = (length.to_string(), "1 selected".to_owned());
-            return Ok(Excerpt { text, note, next: None });
-        }
-        let value: Option<Value> = match place {
-            Some(place)
-                if place.end - place.start > MOST_JSON
-                    && rest.is_empty()
-                    && self.is_text(&place) =>
-            {
-                return self.page_of_text(&place, look, budget).map_err(unread);
-            }
-            Some(place) if place.end - place.start > MOST_JSON => {
-                return Err(format!(
-                    "what `{path}` leads to is too long ({} bytes); go deeper, such as [0] or .name, \
-                     or page it, or use grep",
-                    place.end - place.start
-                ));
-            }
-            Some(place) => {
-                let part = self.part(&place).map_err(unread)?;
-                Some(serde_json::from_reader(part).map_err(|error| unread(error.into()))?)
-            }
-            None => None,
+        let by_line = |input: Box<dyn BufRead>| {
+            lines::excerpt(input, look, grep, budget, &self.stop).map_err(unread)
         };
-        if let Some(value) = &value {
-            path_cost::check_cost(&format!("${rest}"), value)?;
+        let Some(place) = self.place(&steps).map_err(unread)? else {
+            return self.shown(&[], look, grep, budget);
+        };
+        let (first, bytes) = (self.first_byte(&place).map_err(unread)?, place.end - place.start);
+        let is_list = first == Some(b'[');
+        if rest.is_empty() && (look.is_by_line() || bytes > MOST_JSON) && !look.count {
+            if first != Some(b'"') {
+                return by_line(self.json_by_line(&place, is_list).map_err(unread)?);
+            }
+            return match look.is_by_line() {
+                true => by_line(Box::new(self.text_at(&place).map_err(unread)?)),
+                false => self.page_of_text(&place, look, budget).map_err(unread),
+            };
         }
-        let found = value.as_ref().map_or_else(Vec::new, |value| rest_of_path.query(value).all());
-        Ok(shown(&found, look, budget))
+        if rest.is_empty() && look.count {
+            return match (grep, first) {
+                (None, _) => self.length(&place).map_err(unread),
+                (Some(_), Some(b'"')) => by_line(Box::new(self.text_at(&place).map_err(unread)?)),
+                (Some(_), _) => by_line(self.json_by_line(&place, is_list).map_err(unread)?),
+            };
+        }
+        // Lines are read item by item, which takes neither memory nor time for the others.
+        if (look.is_by_line() || bytes > MOST_JSON) && is_list && takes_each_item(rest) {
+            let part = self.part(&place).map_err(unread)?;
+            let each = rest.strip_prefix("[*]").map(plain).filter(|(_, rest)| rest.is_empty());
+            let selector = match each {
+                Some((steps, _)) => ItemSelector::Steps(steps),
+                None => ItemSelector::Path(rest_of_path),
+            };
+            let lines = SelectedLines::new(part, selector);
+            return by_line(Box::new(BufReader::with_capacity(CHUNK, lines)));
+        }
+        if bytes <= MOST_JSON {
+            let part = self.part(&place).map_err(unread)?;
+            let value: Value =
+                serde_json::from_reader(part).map_err(|error| unread(error.into()))?;
+            path_cost::check_cost(&format!("${rest}"), &value)?;
+            return self.shown(&rest_of_path.query(&value).all(), look, grep, budget);
+        }
+        Err(format!(
+            "what `{path}` searches is too long ({bytes} bytes); go deeper, such as [0] or .name, take the \
+             items of a list with [*] or [?@.name == \"x\"], or use grep"
+        ))
+    }
+
+    /// The JSON value that paths select from.
+    fn json(&self) -> Range<u64> {
+        self.structure.clone().unwrap_or(0..self.bytes)
     }
 
     /// The range that plain steps lead to.
     fn place(&self, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
-        let mut scan = JsonScanner::new(self.part(&(0..self.bytes))?, 0);
+        let json = self.json();
+        if self.structure.is_none() && matches!(self.kind, OutputKind::Binary { .. }) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut scan = JsonScanner::new(self.part(&json)?, json.start);
         let place = follow(&mut scan, steps)?;
         if scan.is_at_end()? { Ok(place) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    fn is_text(&self, place: &Range<u64>) -> bool {
-        let first = self.part(place).and_then(|mut part| Ok(part.fill_buf()?.first().copied()));
-        first.is_ok_and(|first| first == Some(b'"'))
+    /// The number of items or members of a value; 1 for anything else.
+    fn length(&self, place: &Range<u64>) -> io::Result<Excerpt> {
+        let mut scan = JsonScanner::new(self.part(place)?, 0);
+        let mut length = 0_u64;
+        match scan.peek()? {
+            b'[' => scan.items(|scan| {
+                length += 1;
+                scan.skip().map(drop)
+            })?,
+            b'{' => scan.members(|scan, _| {
+                length += 1;
+                scan.skip().map(drop)
+            })?,
+            _ => length = 1,
+        }
+        Ok(Excerpt { text: length.to_string(), note: "1 selected".to_owned(), next: None })
+    }
+
+    pub(super) fn first_byte(&self, place: &Range<u64>) -> io::Result<Option<u8>> {
+        Ok(self.part(place)?.fill_buf()?.first().copied())
+    }
+
+    /// The contents of a JSON text.
+    fn text_at(&self, place: &Range<u64>) -> io::Result<impl BufRead + use<>> {
+        let inside = self.part(&(place.start + 1..place.end.saturating_sub(1)))?;
+        Ok(BufReader::with_capacity(CHUNK, UnescapeReader::new(inside)))
     }
 
     /// A page of a text that is too long to be parsed.
@@ -105,8 +151,7 @@ impl StoredOutput {
         look: &ExcerptRequest,
         budget: usize,
     ) -> io::Result<Excerpt> {
-        let mut text =
-            UnescapeReader::new(self.part(&(place.start + 1..place.end.saturating_sub(1)))?);
+        let mut text = self.text_at(place)?;
         let skipped = look.offset.unwrap_or(0);
         io::copy(&mut text.by_ref().take(skipped), &mut io::sink())?;
         let most = (budget * BYTES_PER_TOKEN) as u64;
@@ -116,20 +161,73 @@ impl StoredOutput {
         let page = valid(&bytes, at_end);
         let piece = token_estimate::prefix(&page, budget);
         let more = !at_end || piece.len() < page.len();
-        let next = (more && !piece.is_empty()).then(|| skipped + piece.len() as u64);
+        let next =
+            (more && !piece.is_empty()).then(|| NextPage::Offset(skipped + piece.len() as u64));
         let note = format!("1 selected, {} bytes as written", place.end - place.start);
         Ok(Excerpt { text: piece.to_owned(), note, next })
     }
 
-    fn part(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {
+    pub(super) fn part(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {
         let mut file = self.open()?;
         file.seek(SeekFrom::Start(part.start))?;
         Ok(BufReader::with_capacity(CHUNK, file.take(part.end.saturating_sub(part.start))))
     }
+
+    /// The selected values within the budget, or an excerpt of their lines.
+    fn shown(
+        &self,
+        found: &[&Value],
+        look: &ExcerptRequest,
+        grep: Option<&Regex>,
+        budget: usize,
+    ) -> Result<Excerpt, String> {
+        if !look.is_by_line() {
+            return Ok(whole(found, look, budget));
+        }
+        let lines = match found {
+            [Value::String(text)] => text.clone(),
+            [Value::Array(items)] => items.iter().map(|item| line_of(item) + "\n").collect(),
+            [value @ Value::Object(_)] => serde_json::to_string_pretty(value).unwrap_or_default(),
+            all => all.iter().map(|value| line_of(value) + "\n").collect(),
+        };
+        lines::excerpt(lines.as_bytes(), look, grep, budget, &self.stop)
+            .map_err(|error| format!("`{}`: {error}", self.handle))
+    }
+}
+
+/// Whether a path takes every item of a list by itself: it begins with `[*]` or with one filter.
+fn takes_each_item(path: &str) -> bool {
+    if path.starts_with("[*]") {
+        return true;
+    }
+    let Some(filter) = path.strip_prefix("[?") else { return false };
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for sign in filter.chars() {
+        if std::mem::take(&mut escaped) {
+            continue;
+        }
+        match (sign, quote) {
+            ('\\', Some(_)) => escaped = true,
+            (sign, Some(open)) if sign == open => quote = None,
+            (_, Some(_)) => (),
+            ('\'' | '"', None) => quote = Some(sign),
+            ('(' | '[', None) => depth += 1,
+            (')', None) => depth = depth.saturating_sub(1),
+            (']', None) if depth == 0 => return true,
+            (']', None) => depth -= 1,
+            // Another selector follows, which may count items.
+            (',', None) if depth == 0 => return false,
+            _ => (),
+        }
+    }
+    false
 }
 
 /// Scans one value for the range that steps lead to.
-fn follow(scan: &mut JsonScanner<impl BufRead>, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
+pub(super) fn follow(
+    scan: &mut JsonScanner<impl BufRead>,
+    steps: &[Step],
+) -> io::Result<Option<Range<u64>>> {
     let first = scan.peek()?;
     let mut found = None;
     match steps.split_first() {
@@ -192,7 +290,8 @@ fn bracket(path: &str) -> Option<(Step, &str)> {
     Some((Step::Item(number.parse().ok()?), rest))
 }
 
-fn shown(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
+/// The selected values as JSON, or their number.
+fn whole(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
     if look.count {
         let inside = match found {
             [Value::Array(items)] => items.len(),
@@ -210,14 +309,27 @@ fn shown(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
     let skipped = usize::try_from(look.offset.unwrap_or(0)).unwrap_or(usize::MAX);
     let rest = text.get(skipped..).unwrap_or_default();
     let piece = token_estimate::prefix(rest, budget);
-    let next = (piece.len() < rest.len()).then_some((skipped + piece.len()) as u64);
+    let next =
+        (piece.len() < rest.len()).then_some(NextPage::Offset((skipped + piece.len()) as u64));
     let note = format!("{} selected, {} bytes", found.len(), text.len());
     Excerpt { text: piece.to_owned(), note, next }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, plain};
+    use super::{Step, plain, takes_each_item};
+
+    #[test]
+    fn paths_that_take_items_by_themselves() {
+        for path in
+            ["[*]", "[*].a[0]", "[?@.a == 1].b", "[?match(@.a, ']')]", r#"[?@["a,b"] > 'x\',']"#]
+        {
+            assert!(takes_each_item(path), "{path}");
+        }
+        for path in ["", "[0]", "[1:3]", "..a", "[*,0]", "[?@.a, 0]", "['a']"] {
+            assert!(!takes_each_item(path), "{path}");
+        }
+    }
 
     #[test]
     fn the_plain_beginning_of_a_path() {

@@ -61,6 +61,11 @@ impl Surface for Classic {
     fn lists_catalog(&self) -> bool {
         true
     }
+
+    fn instructions(&self) -> &'static str {
+        "Every tool is listed under its own name: call it directly. Its input schema says which arguments it \
+         takes. Results are complete and unchanged."
+    }
 }
 
 /// A tool in the list. An MCP server's definition stays as written, except for its name.

@@ -4,21 +4,25 @@
 //! which the schemas do not list for the same reason, get replies within these bounds.
 
 mod bounds;
+mod call_envelope;
 mod search;
 
 use std::sync::Arc;
 
 use muster_core::{
-    arguments::Arguments,
     backend::BoxFuture,
-    call::{Checking, Outcome},
+    call::{Call, CallError, Checking, Outcome},
     json::{Raw, RawObject},
+    name::ToolName,
+    repair::values,
     request::RequestError,
-    schema,
 };
 use serde_json::value::RawValue;
 
-use self::bounds::Bounds;
+use self::{
+    bounds::Bounds,
+    call_envelope::{ReadCall, Remarks},
+};
 use super::{
     Surface, SurfaceContext, ToolCall, climax_errors,
     meta::{
@@ -69,7 +73,10 @@ impl Surface for DiscoverySurface {
     ) -> BoxFuture<'a, Result<Outcome, RequestError>> {
         Box::pin(async move {
             match call.name.as_str() {
-                "climax_search" => Ok(search::answer(cx.snapshot, &call.arguments)),
+                "climax_search" => {
+                    let ignored = Remarks::ignoring(&call.arguments, &search::ARGUMENTS);
+                    Ok(ignored.beside(search::answer(cx.snapshot, &call.arguments)))
+                }
                 "climax_call" => self.climax_call(cx, call).await,
                 name => {
                     tracing::warn!("Unknown tool called: {name}");
@@ -84,6 +91,13 @@ impl Surface for DiscoverySurface {
     fn lists_catalog(&self) -> bool {
         false
     }
+
+    fn instructions(&self) -> &'static str {
+        "Find a tool and its input schema with climax_search {\"query\": words of the task}, then run it with \
+         climax_call {\"tool_name\", \"args\"}. Pass max_tokens to either to keep answers short: a longer \
+         result is kept and ends with a handle; read it with climax_call {\"tool_name\": \"get_output\", \
+         \"args\": {\"handle\", \"grep\" or \"path\" or \"line\" or \"tail\"}}."
+    }
 }
 
 impl DiscoverySurface {
@@ -93,50 +107,59 @@ impl DiscoverySurface {
         call: ToolCall,
     ) -> Result<Outcome, RequestError> {
         let envelope = call.arguments.clone();
-        let mut given = RawObject::parse(&envelope).unwrap_or_default();
-        // Agents send `args: null` for a tool without arguments.
-        if given.get("args").is_some_and(|args| args.get() == "null") {
-            given.remove("args");
-        }
-        let shape = [("tool_name", "string", true), ("args", "object", false)];
-        let checked = Arguments::from_json(&given.to_raw());
-        if let Some(message) = schema::check_shape(&shape, &checked) {
-            return Ok(Outcome::failure(format!("Input validation error: {message}")));
-        }
+        let state = cx.snapshot;
+        let lookup = |name: &str| {
+            let entry = state.catalog.get(name).filter(|entry| state.policy.shows(entry));
+            entry.map(|entry| &**entry)
+        };
+        let ReadCall { tool, arguments, remarks } = match call_envelope::read(&envelope, &lookup) {
+            Ok(read) => read,
+            Err(refusal) => return Ok(refusal),
+        };
         let bounds = match Bounds::read(&MetaArguments::read(&envelope)) {
             Ok(bounds) => bounds,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let tool = given.get_text("tool_name").unwrap_or_default();
-        let arguments =
-            given.get("args").map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
+        let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
         let sink = OutputSink {
             outputs: Arc::clone(&self.outputs),
             owner: Arc::clone(&cx.caller.subject),
         };
-        let state = cx.snapshot;
-        let entry = state.catalog.get(&tool).filter(|entry| state.policy.shows(entry));
+        let entry = lookup(&tool);
         if tool == GET_OUTPUT && entry.is_none() {
             let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));
-            return Ok(get_output::looked(&MetaArguments::read(&arguments), budget, sink).await);
+            return Ok(get_output::called(&arguments, budget, sink).await);
         }
         if let Some(refusal) = entry.and_then(|entry| bounds.refusal(state, entry)) {
             return Ok(Outcome::failure(refusal));
         }
-        let call = call.of(tool, arguments, Checking::Coerce);
-        let result = async {
-            let result = cx.call(call).await?;
-            match bounds.budget {
-                Some(budget) => Ok(fit_result(result, budget, &sink).await),
-                None => in_memory(result).await,
-            }
+        let (meta, continuation) = (call.meta, call.continuation);
+        let send = |arguments: Raw| Call {
+            tool: ToolName::new(tool.as_str()),
+            arguments,
+            checking: Checking::Coerce,
+            meta: meta.clone(),
+            continuation: continuation.clone(),
         };
-        match result.await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => match passed(error) {
-                Ok(fault) => Ok(Outcome::failure(fault.to_string())),
-                Err(error) => Ok(climax_errors::outcome(&error)),
-            },
+        let mut remarks = remarks;
+        let mut result = cx.call(send(arguments.clone())).await;
+        // Invalid arguments mean that nothing ran. What CLImax says about those of a CLI tool is a contract.
+        let of_server = entry.filter(|entry| entry.params.is_none());
+        if let (Err(CallError::InvalidArguments { .. }), Some(entry)) = (&result, of_server)
+            && let Some(mended) = values::repair(entry, &arguments)
+        {
+            remarks.repaired.extend(mended.repairs);
+            result = cx.call(send(mended.arguments)).await;
         }
+        let outcome = match (result, bounds.budget) {
+            (Ok(result), Some(budget)) => Ok(fit_result(result, budget, &sink).await),
+            (Ok(result), None) => in_memory(result).await,
+            (Err(error), _) => Err(error),
+        };
+        let outcome = outcome.unwrap_or_else(|error| match passed(error) {
+            Ok(fault) => Outcome::failure(fault.to_string()),
+            Err(error) => climax_errors::outcome(&error),
+        });
+        Ok(remarks.beside(outcome))
     }
 }

@@ -26,6 +26,7 @@ mod listing;
 mod page;
 pub(super) mod tool_index;
 pub(super) mod unavailable;
+mod unknown_arguments;
 
 use std::sync::{Arc, RwLock, Weak};
 
@@ -206,6 +207,14 @@ impl Surface for Meta {
                 return Err(not_shown(request.snapshot, &call.name));
             };
             let given = MetaArguments::read(&call.arguments);
+            // Other arguments of `call_tool` may be those of the tool it calls.
+            let refusal = match tool.run {
+                Run::Call(_) => None,
+                _ => unknown_arguments::refusal(tool, &call.arguments),
+            };
+            if let Some(refusal) = refusal {
+                return Ok(Outcome::failure(refusal));
+            }
             let budget = match Budget::of(&given, tool.budget) {
                 Ok(budget) => budget,
                 Err(problem) => return Ok(Outcome::failure(problem)),
@@ -227,6 +236,14 @@ impl Surface for Meta {
 
     fn lists_catalog(&self) -> bool {
         false
+    }
+
+    fn instructions(&self) -> &'static str {
+        "The tools of many servers and programs are behind these few. Find one with filter_tools \
+         {\"query\": words of the task}, read its input schema with describe_tool, run it with call_tool \
+         {\"name\", \"arguments\"}. A long result ends with a handle: search or page it with get_output \
+         (grep, path, line, tail, count) in place of calling the tool again. Images and audio follow the \
+         text as blocks of their own."
     }
 }
 

@@ -156,42 +156,147 @@ fn long_json_is_shown_by_its_shape() {
     assert_eq!(output["kind"], "json");
     let shown = inner["content"][0]["text"].as_str().unwrap();
     assert!(
-        shown.starts_with(r#"{"items":[{"id":0,"name":"n0"},"… 2000 items"],"total":2000}"#),
+        shown.starts_with(r#"{"items":[{"id":0,"name":"n0"},{"id":1,"name":"n1"},"#),
         "{shown}"
     );
+    let remark = shown.split("\"… 2000 items in all, ").nth(1).unwrap();
+    let count: usize = remark.split(' ').next().unwrap().parse().unwrap();
+    assert!(count > 20 && shown.contains(&format!(r#""n{}"}},"…"#, count - 1)), "{shown}");
+    assert!(remark.starts_with(&format!(r#"{count} shown"],"total":2000}}"#)), "{shown}");
+    assert!(token_estimate::estimate(shown) > 600, "the budget is used: {shown}");
     let path = json!({"handle": output["handle"], "path": "$.items[1999].name"}).to_string();
     assert!(gateway.text("get_output", &path).starts_with("n1999"));
 }
 
 #[test]
-fn what_is_not_text_is_named() {
-    let data = "QUJD".repeat(20_000);
-    let sent = data.clone();
-    let gateway = answering(move || {
-        let item = json!({"type": "image", "mimeType": "image/png", "data": sent});
-        Outcome::Raw(raw(&json!({"content": [item]}).to_string()))
-    });
-    let (inner, output) = called(&gateway, 1_000);
-    assert_eq!((&output["kind"], &output["mimeType"]), (&json!("binary"), &json!("image/png")));
-    assert!(inner["content"][0]["text"].as_str().unwrap().contains("image/png, 80000 bytes"));
-    let page = json!({"handle": output["handle"], "max_tokens": 400_000}).to_string();
-    assert!(gateway.text("get_output", &page).starts_with(&data));
+fn blocks_too_long_for_a_reply_are_kept_and_fetched() {
+    let image = |data: &str| json!({"type": "image", "mimeType": "image/png", "data": data});
+    let (short, long) = ("QUJD".repeat(200_000), "REVG".repeat(300_000));
+    let content =
+        json!([image(&long), image(&short), {"type": "text", "text": "two"}, image(&short)]);
+    let sent = content.clone();
+    let gateway = answering(move || Outcome::Raw(raw(&json!({"content": sent}).to_string())));
+    let result: Value =
+        serde_json::from_str(gateway.result("call_tool", r#"{"name":"x_srv_look"}"#).get())
+            .unwrap();
+    let blocks = result["content"].as_array().unwrap();
+    assert_eq!(blocks.len(), 2);
+    assert_eq!(blocks[1], content[1], "what fits is a block of its own");
+    let inner: Value = serde_json::from_str(blocks[0]["text"].as_str().unwrap()).unwrap();
+    let handle = &result["_meta"]["muster/output"]["handle"];
+    let png = |size: usize| json!({"type": "image", "mimeType": "image/png", "dataSize": size});
+    let kept = |size, block| {
+        let mut kept = png(size);
+        kept["get_output"] = json!({"handle": handle, "block": block});
+        kept
+    };
+    let mut lifted = png(800_000);
+    lifted["block"] = json!(1);
+    let text = json!({"type": "text", "text": "two"});
+    assert_eq!(inner["content"], json!([kept(1_200_000, 1), lifted, text, kept(800_000, 2)]));
+    for (number, at) in [(1, 0), (2, 3)] {
+        let fetch = json!({"handle": handle, "block": number}).to_string();
+        let fetched: Value =
+            serde_json::from_str(gateway.result("get_output", &fetch).get()).unwrap();
+        assert_eq!(fetched["content"], json!([content[at]]));
+    }
+    let ask = |arguments: Value| gateway.text("get_output", &arguments.to_string());
+    let refused = ask(json!({"handle": handle, "block": 3}));
+    assert!(refused.ends_with("has 2 blocks; pass `block` from 1 to 2"), "{refused}");
+    let refused = ask(json!({"handle": handle, "block": 1, "grep": "x"}));
+    assert_eq!(refused, "!a `block` is given as it is; leave out `grep`");
+    assert!(ask(json!({"handle": handle})).contains("has no text; pass block: 1"));
 }
 
 #[test]
-fn several_items_are_stored_as_a_whole() {
+fn long_text_beside_a_picture_is_kept_alone() {
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "QUJD"});
+    let sent = image.clone();
+    let gateway = answering(move || {
+        let text: String = (0..5_000).map(|n| format!("line {n}\n")).collect();
+        let content = json!([{"type": "text", "text": text}, sent]);
+        Outcome::Raw(raw(&json!({"content": content}).to_string()))
+    });
+    let arguments = r#"{"name":"x_srv_look","max_tokens":1000}"#;
+    let result: Value = serde_json::from_str(gateway.result("call_tool", arguments).get()).unwrap();
+    assert_eq!(result["content"][1], image);
+    let handle = &result["_meta"]["muster/output"]["handle"];
+    let grep = json!({"handle": handle, "grep": "line 4999$"}).to_string();
+    assert_eq!(gateway.text("get_output", &grep), "5000: line 4999\n\n---\n1 of 5000 lines match");
+}
+
+#[test]
+fn an_embedded_text_is_searched_like_text() {
+    let text: String = (0..5_000).map(|n| format!("line {n}\n")).collect();
+    let resource = json!({"uri": "file:///log", "mimeType": "text/plain", "text": text});
+    let gateway = answering(move || {
+        let content = json!([{"type": "text", "text": "the log:"}, {"type": "resource", "resource": resource}]);
+        Outcome::Raw(raw(&json!({"content": content}).to_string()))
+    });
+    let (inner, output) = called(&gateway, 1_000);
+    let fetch = json!({"handle": output["handle"]});
+    assert_eq!(
+        inner["content"][1],
+        json!({"type": "resource", "uri": "file:///log", "mimeType": "text/plain", "dataSize": 53_890, "get_output": fetch})
+    );
+    let grep = json!({"handle": output["handle"], "grep": "line 17$"}).to_string();
+    assert_eq!(gateway.text("get_output", &grep), "19: line 17\n\n---\n1 of 5001 lines match");
+}
+
+#[test]
+fn text_that_structured_content_mirrors_is_searched_by_line() {
+    let text: String = (0..20_000).map(|n| format!("line {n} \"é\"\n")).collect();
+    let gateway = answering(move || {
+        let content = json!([{"type": "text", "text": text}]);
+        let structured = json!({ "content": text });
+        Outcome::Raw(raw(&json!({"content": content, "structuredContent": structured}).to_string()))
+    });
+    let (inner, output) = called(&gateway, 2_000);
+    assert_eq!((&output["kind"], &output["lines"]), (&json!("text"), &json!(20_000)));
+    assert_eq!(inner.get("structuredContent"), None, "the text is not repeated");
+    let shown = inner["content"][0]["text"].as_str().unwrap();
+    assert_eq!(shown.matches("line 0 ").count(), 1, "{shown}");
+    let grep = json!({"handle": output["handle"], "grep": "^line 19999 \"é\"$"}).to_string();
+    let found = gateway.text("get_output", &grep);
+    assert_eq!(found, "20000: line 19999 \"é\"\n\n---\n1 of 20000 lines match");
+}
+
+#[test]
+fn several_texts_are_kept_as_lines() {
     let gateway = answering(|| {
-        let long = "x y ".repeat(9_000);
+        let long = "x y\n".repeat(9_000);
         let content = json!([{"type": "text", "text": "short"}, {"type": "text", "text": long}]);
-        Outcome::Raw(raw(&json!({"content": content, "isError": true}).to_string()))
+        Outcome::Raw(raw(
+            &json!({"content": content, "isError": true, "structuredContent": {"rows": [7]}})
+                .to_string(),
+        ))
     });
     let arguments = json!({"name": "x_srv_look", "max_tokens": 1_000}).to_string();
     let result: Value =
         serde_json::from_str(gateway.result("call_tool", &arguments).get()).unwrap();
     assert_eq!(result["isError"], true);
+    assert_eq!(result["structuredContent"], json!({"rows": [7]}), "what is short stays");
     let handle = &result["_meta"]["muster/output"]["handle"];
-    let path = json!({"handle": handle, "path": "$.content[0].text"}).to_string();
-    assert!(gateway.text("get_output", &path).starts_with("short"));
+    let ask = |mut arguments: Value| {
+        arguments["handle"] = handle.clone();
+        gateway.text("get_output", &arguments.to_string())
+    };
+    assert!(ask(json!({"line": 1, "limit": 2})).starts_with("short\nx y\n"));
+    assert!(ask(json!({"path": "$.rows[0]"})).starts_with('7'), "structure wins for paths");
+}
+
+#[test]
+fn an_answer_that_cannot_be_kept_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("outputs");
+    std::fs::write(&place, "a file in the way").unwrap();
+    let mut gateway = answering(|| Outcome::Raw(text_result(&"word ".repeat(10_000))));
+    gateway.meta =
+        muster_gateway::surface::meta::Meta::storing(muster_gateway::outputs::Outputs::at(&place));
+    let said = gateway.inner(r#"{"name":"x_srv_look","max_tokens":1000}"#);
+    let expect = "!Tool execution failed: the tool ran, but muster could not keep the answer: ";
+    assert!(said.starts_with(expect), "{said}");
+    assert!(said.contains("the answer begins with:\nword word"), "{said}");
 }
 
 #[test]

@@ -18,12 +18,11 @@ fn result_of(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Raw {
     gateway.result("call_tool", r#"{"name":"x_odd_echo"}"#)
 }
 
-/// The text of a result with one text.
+/// The text of a result.
 fn inside(result: &RawValue) -> Raw {
     let result = RawObject::parse(result).unwrap();
     let content: Vec<&RawValue> =
         serde_json::from_str(result.get("content").unwrap().get()).unwrap();
-    assert_eq!(content.len(), 1);
     let item = RawObject::parse(content[0]).unwrap();
     assert_eq!(item.get_text("type").as_deref(), Some("text"));
     raw(&item.get_text("text").unwrap())
@@ -34,15 +33,35 @@ fn items(raw: Option<&RawValue>) -> Vec<String> {
     items.into_iter().map(|item| item.get().to_owned()).collect()
 }
 
+/// Items that are blocks of their own in the reply, and what the text says in their place.
+const BLOCKS: &[(&str, &str)] = &[
+    (
+        r#"{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}"#,
+        r#"{"type":"image","mimeType":"image/png","dataSize":12,"block":N}"#,
+    ),
+    (
+        r#"{"type":"audio","data":"UklGRg==","mimeType":"audio/wav","_meta":{"a/b":null}}"#,
+        r#"{"type":"audio","mimeType":"audio/wav","dataSize":8,"block":N}"#,
+    ),
+    (
+        r#"{"type":"resource","resource":{"uri":"a://b","blob":"AAA=","vendor":[]}}"#,
+        r#"{"type":"resource","uri":"a://b","dataSize":4,"block":N}"#,
+    ),
+    (
+        r#"{"resource":{"text":"\u0041","mimeType":"text/plain","uri":"a://c"},"type":"resource"}"#,
+        r#"{"type":"resource","uri":"a://c","mimeType":"text/plain","dataSize":6,"block":N}"#,
+    ),
+    (
+        r#"{"type":"resource_link","uri":"a://b","name":"n","size":123456789012345678901234567890}"#,
+        r#"{"type":"resource_link","uri":"a://b","block":N}"#,
+    ),
+];
+
 const ODD: &[&str] = &[
     r#"{"type":"text","text":"plain"}"#,
     r#"{"type":"text","text":"esc \u0041 \ud83d\ude00 \/ \"q\" \n","annotations":{"audience":["user"],"priority":0.10}}"#,
     r#"{"type":"text","text":""}"#,
     r#"{"text":"order","type":"text"}"#,
-    r#"{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}"#,
-    r#"{"type":"audio","data":"UklGRg==","mimeType":"audio/wav","_meta":{"a/b":null}}"#,
-    r#"{"type":"resource","resource":{"uri":"a://b","blob":"AAA=","vendor":[]}}"#,
-    r#"{"type":"resource_link","uri":"a://b","name":"n","size":123456789012345678901234567890}"#,
     r#"{"type":"hologram","depth":1.0,"nested":{"z":1,"a":[null,true,1e400,-0]}}"#,
     r#"{"no":"type at all"}"#,
     r#"{"type":"text","text":"twice","text":"the same key"}"#,
@@ -77,6 +96,29 @@ fn every_item_stays_as_it_is() {
 }
 
 #[test]
+fn blocks_are_given_once_and_named_in_the_text() {
+    let written: Vec<&str> = BLOCKS.iter().map(|(block, _)| *block).collect();
+    let result = format!(
+        r#"{{"content":[{},{{"type":"text","text":"t"}}],"vendor":1.0,"vendor":[2],"_meta":{{"m":1}}}}"#,
+        written.join(",")
+    );
+    let outer = result_of(move || Outcome::Raw(raw(&result)));
+    let placeholders: Vec<String> = (1..)
+        .zip(BLOCKS)
+        .map(|(number, (_, placeholder))| placeholder.replace('N', &number.to_string()))
+        .collect();
+    assert_eq!(
+        inside(&outer).get(),
+        format!(
+            r#"{{"isError":false,"content":[{},{{"type":"text","text":"t"}}],"_meta":{{"m":1}},"vendor":1.0,"vendor":[2]}}"#,
+            placeholders.join(",")
+        )
+    );
+    let outer = RawObject::parse(&outer).unwrap();
+    assert_eq!(items(outer.get("content"))[1..], written);
+}
+
+#[test]
 fn each_item_by_itself() {
     for item in ODD {
         let outer = result_of(move || Outcome::Raw(raw(&format!(r#"{{"content":[{item}]}}"#))));
@@ -92,6 +134,37 @@ fn check(outcome: fn() -> Outcome, inner: &str, outer: &[(&str, Option<&str>)]) 
     for (key, expect) in outer {
         assert_eq!(result.get(key).map(RawValue::get), *expect, "{key}");
     }
+}
+
+#[test]
+fn structured_content_that_repeats_the_text_is_left_out_of_it() {
+    check(
+        || {
+            Outcome::Raw(raw(
+                r#"{"content":[{"type":"text","text":"{ \"a\": 1 }"}],"structuredContent":{"a":1}}"#,
+            ))
+        },
+        r#"{"isError":false,"content":[{"type":"text","text":"{ \"a\": 1 }"}]}"#,
+        &[("structuredContent", Some(r#"{"a":1}"#))],
+    );
+    check(
+        || {
+            Outcome::Raw(raw(
+                r#"{"content":[{"type":"text","text":"x\n"}],"structuredContent":{"content":"x\n"}}"#,
+            ))
+        },
+        r#"{"isError":false,"content":[{"type":"text","text":"x\n"}]}"#,
+        &[("structuredContent", Some(r#"{"content":"x\n"}"#))],
+    );
+}
+
+#[test]
+fn odd_members_stay() {
+    check(
+        || Outcome::Raw(raw(r#"{"isError":null,"a":1,"content":[],"a":1.0,"a":null}"#)),
+        r#"{"isError":null,"content":[],"a":1,"a":1.0,"a":null}"#,
+        &[("isError", Some("false"))],
+    );
 }
 
 #[test]

@@ -394,3 +394,34 @@ fn listings_follow_the_state() {
     assert_eq!(gateway.json("filter_tools", r#"{"query":"file"}"#)["total"], 0);
     assert_eq!(gateway.json("list_tools", "{}")["total"], 3);
 }
+
+#[test]
+fn unknown_arguments_are_refused_with_the_nearest() {
+    let gateway = gateway();
+    let check = |tool: &str, arguments: &str, expect: &str| {
+        let said = gateway.text(tool, arguments);
+        assert!(said.starts_with(expect), "{said}");
+    };
+    let meant = |key: &str, near: &str| {
+        format!(
+            "!`filter_tools` has no argument `{key}`; did you mean `{near}`? It takes `query`, "
+        )
+    };
+    check("filter_tools", r#"{"q":"issue"}"#, &meant("q", "query"));
+    check("filter_tools", r#"{"query":"issue","sever":"hub"}"#, &meant("sever", "server"));
+    check("filter_tools", r#"{"backend":"hub"}"#, &meant("backend", "server"));
+    check(
+        "get_output",
+        r#"{"handle":"out_1","head":3}"#,
+        "!`get_output` has no argument `head`; did you mean `limit`? It takes `handle`, ",
+    );
+    check(
+        "list_tools",
+        r#"{"xyz":1}"#,
+        "!`list_tools` has no argument `xyz`; it takes `limit`, `offset`, `max_tokens`",
+    );
+    check("get_output", r#"{"handle":"out_1","grep":5}"#, "!grep must be text");
+    check("get_output", r#"{"handle":"out_1","count":"all"}"#, "!count must be true or false");
+    check("list_tools", r#"{"xyz":null}"#, "{");
+    check("describe_tool", r#"{"tool_name":"x_files_read"}"#, "{");
+}

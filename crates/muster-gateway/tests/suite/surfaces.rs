@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use muster_core::{json::raw, request::Request};
 use muster_gateway::{
     outputs::Outputs,
-    surface::{Surface, classic::Classic, discovery::DiscoverySurface},
+    surface::{Surface, classic::Classic, discovery::DiscoverySurface, meta::Meta},
 };
 use serde_json::{Value, json};
 
@@ -145,12 +145,12 @@ fn arguments_that_do_not_fit() {
         "say",
         json!({"count": "x", "txt": 1}),
         expect![[r#"
-        failed: true
-        Argument validation failed:
-          - Missing required argument 'text'
-          - Argument 'count': cannot convert 'x' to integer
-        beside: {"hint":"there is no argument `txt`; did you mean `text`?","input_schema":{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"tone":{"type":"string","enum":["loud","low"]}},"required":["text"]}}
-    "#]],
+            failed: true
+            Argument validation failed:
+              - Missing required argument 'text'
+              - Argument 'count': cannot convert 'x' to integer
+            beside: {"hint":"there is no argument `txt`; did you mean `text`?","input_schema":{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"tone":{"type":"string","enum":["loud","low"]}},"required":["text"]},"ignored":["txt"]}
+        "#]],
     );
     check_classic(
         None,
@@ -179,6 +179,92 @@ fn calls_that_do_not_fit_the_meta_tools() {
     check("climax_search", json!({"limit": 2.5}), "2.5 is not of type 'integer'");
     check("climax_search", json!({"limit": true}), "True is not of type 'integer'");
     check("climax_search", json!({"query": null}), "None is not of type 'string'");
+}
+
+/// What `climax_call` says of arguments sent in another shape, and what is beside it.
+#[track_caller]
+fn check_shape(args: Value, expect: Expect) {
+    let result = ask(None, DiscoverySurface::default(), "climax_call", args);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let beside = result.get("structuredContent").map(|beside| format!("\n{beside}"));
+    expect.assert_eq(&format!("{} {text}{}", result["isError"], beside.unwrap_or_default()));
+}
+
+#[test]
+fn what_call_tool_forgives_climax_call_forgives() {
+    check_shape(
+        json!({"tool_name": "say", "args": "{\"text\":\"x\"}"}),
+        expect![[r#"
+            false say text='x'
+            {"repaired":["read `args` from JSON text"]}"#]],
+    );
+    check_shape(
+        json!({"name": "say", "arguments": {"text": "x"}}),
+        expect![[r#"
+        false say text='x'
+        {"repaired":["read `name` as `tool_name`, `arguments` as `args`"]}"#]],
+    );
+    check_shape(
+        json!({"tool": "say", "params": {"text": "x"}, "max_tokens": 900}),
+        expect![[r#"
+        false say text='x'
+        {"repaired":["read the tool's name from `tool`","read the arguments from `params`"]}"#]],
+    );
+    check_shape(
+        json!({"tool_name": "say", "text": "x"}),
+        expect![[r#"
+        false say text='x'
+        {"repaired":["moved `text` into `args`"]}"#]],
+    );
+    check_shape(
+        json!({"args": {"tool_name": "say", "args": {"text": "x"}}}),
+        expect![[r#"
+        false say text='x'
+        {"repaired":["took the call out of the object around it","read the tool's name from `tool_name`","read the arguments from `args`"]}"#]],
+    );
+}
+
+#[test]
+fn keys_without_effect_are_named_beside_the_text() {
+    check_shape(
+        json!({"tool_name": "say", "args": {"text": "x", "cuont": 3, "z": 1}, "limit": 2}),
+        expect![[r#"
+            false say text='x'
+            {"ignored":["limit","cuont","z"],"hint":"`say` has no argument `cuont`; did you mean `count`?"}"#]],
+    );
+    check_shape(
+        json!({"name": "say", "arguments": {"text": "x", "bogus": 1}}),
+        expect![[r#"
+            false say text='x'
+            {"repaired":["read `name` as `tool_name`, `arguments` as `args`"],"ignored":["bogus"]}"#]],
+    );
+    let found = ask(None, DiscoverySurface::default(), "climax_search", json!({"qery": "say"}));
+    assert_eq!(
+        found["structuredContent"],
+        json!({"ignored": ["qery"], "hint": "there is no argument `qery`; did you mean `query`?"})
+    );
+}
+
+#[test]
+fn what_cannot_be_read_stays_an_error_in_the_words_of_the_contract() {
+    check_shape(
+        json!({"tool_name": "say", "args": "text"}),
+        expect![[r#"
+            true Input validation error: 'text' is not of type 'object'
+            {"error":"Input validation error: 'text' is not of type 'object'","hint":"send `args` as a JSON object"}"#]],
+    );
+    check_shape(
+        json!({"name": "none", "arguments": {}}),
+        expect!["true Input validation error: 'tool_name' is a required property"],
+    );
+}
+
+#[test]
+fn every_surface_says_how_to_use_it() {
+    for surface in [&Classic as &dyn Surface, &DiscoverySurface::default(), &Meta::default()] {
+        let said = surface.instructions();
+        assert!(said.len() < 600 && said.contains("call"), "{said}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn modern(mut params: Value) -> Value {
 fn legacy_handshake_and_calls() {
     let (_folder, mut client) = demo();
     let answer = client.initialize();
-    expect![[r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"demo","version":"0.1.0"}}"#]]
+    expect![[r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"demo","version":"0.1.0"},"instructions":"Find a tool and its input schema with climax_search {\"query\": words of the task}, then run it with climax_call {\"tool_name\", \"args\"}. Pass max_tokens to either to keep answers short: a longer result is kept and ends with a handle; read it with climax_call {\"tool_name\": \"get_output\", \"args\": {\"handle\", \"grep\" or \"path\" or \"line\" or \"tail\"}}."}"#]]
     .assert_eq(&answer["result"].to_string());
     assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
     let tools = client.ask("tools/list", json!({}));
@@ -60,7 +60,7 @@ fn legacy_handshake_and_calls() {
 fn modern_requests_need_no_handshake() {
     let (_folder, mut client) = demo();
     let discovered = client.ask("server/discover", modern(json!({})));
-    expect![[r#"{"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":false}},"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"0.1.0"}}}"#]]
+    expect![[r#"{"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":false}},"instructions":"Find a tool and its input schema with climax_search {\"query\": words of the task}, then run it with climax_call {\"tool_name\", \"args\"}. Pass max_tokens to either to keep answers short: a longer result is kept and ends with a handle; read it with climax_call {\"tool_name\": \"get_output\", \"args\": {\"handle\", \"grep\" or \"path\" or \"line\" or \"tail\"}}.","resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"demo","version":"0.1.0"}}}"#]]
     .assert_eq(&discovered["result"].to_string());
     let tools = client.ask("tools/list", modern(json!({})));
     assert_eq!(tools["result"]["resultType"], "complete");

@@ -86,6 +86,7 @@ fn section(tool: &Value) -> String {
 fn meaning(argument: &str) -> &'static str {
     match argument {
         "arguments" => "The arguments of the tool or prompt",
+        "block" => "Return this content block of the result, such as an image, from 1",
         "case_sensitive" => "Whether `pattern` and `description_filter` distinguish case",
         "category" => "The category of a CLI",
         "count" => "Return only the number of lines, matches or selected values",
@@ -96,12 +97,12 @@ fn meaning(argument: &str) -> &'static str {
         "include_schema" => "Return full descriptions and input schemas",
         "labels" => "Labels that a workflow must have",
         "limit" => "The size of a page",
-        "line" => "The line at which a page begins",
+        "line" => "The line at which a page or a search begins, from 1",
         "max_tokens" => "The token budget of the reply",
         "name" => "The exact name",
         "names" => "Several names",
         "offset" => "Where a page begins: the `next_offset` of the page before",
-        "path" => "Return what this JSON path selects",
+        "path" => "Return what this JSON path selects; combines with the others",
         "query" => "What the tool should do, in words",
         "server" => "The name of a server or CLI",
         "tags" => "Tags of a CLI, all of them",

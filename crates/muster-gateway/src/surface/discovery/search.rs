@@ -22,6 +22,9 @@ use crate::{
     surface::meta::{arguments::MetaArguments, budget::Budget, unavailable::Unavailable},
 };
 
+/// The arguments, listed in the schema or not.
+pub(super) const ARGUMENTS: [&str; 7] =
+    ["query", "category", "cli", "limit", "max_tokens", "effect", "_meta"];
 const DEFAULT_LIMIT: i128 = 10;
 /// The number of tools that are ranked.
 const MOST_RANKED: usize = 1_000;

@@ -4,6 +4,8 @@
 use muster_core::json::RawObject;
 use serde_json::value::RawValue;
 
+use super::unknown_arguments::NAME_KEYS;
+
 /// The arguments of one call.
 pub(in crate::surface) struct MetaArguments<'a> {
     members: RawObject<'a>,
@@ -25,6 +27,16 @@ impl<'a> MetaArguments<'a> {
         self.members.get_text(key).filter(|text| !text.is_empty())
     }
 
+    /// A text, or the error if it is anything else.
+    pub(super) fn text_only(&self, key: &str) -> Result<Option<String>, String> {
+        let text = self.text(key);
+        let is_text = |value: &RawValue| value.get().starts_with('"');
+        match self.has(key) && !self.members.get(key).is_some_and(is_text) {
+            true => Err(format!("{key} must be text")),
+            false => Ok(text),
+        }
+    }
+
     /// A list of texts; a single text is a list of one.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         let list = || serde_json::from_str(self.members.get(key)?.get()).ok();
@@ -38,9 +50,16 @@ impl<'a> MetaArguments<'a> {
 
     /// The name of a tool, also under the keys that agents confuse it with.
     pub(super) fn tool(&self) -> Result<String, String> {
-        let others = ["tool_name", "toolName", "tool"];
-        let other = || others.into_iter().find_map(|key| self.text(key));
+        let other = || NAME_KEYS.into_iter().find_map(|key| self.text(key));
         self.required("name").or_else(|missing| other().ok_or(missing))
+    }
+
+    /// A boolean, also as text, or the error if it is anything else.
+    pub(super) fn flag_only(&self, key: &str) -> Result<bool, String> {
+        match self.flag(key) {
+            None if self.has(key) => Err(format!("{key} must be true or false")),
+            flag => Ok(flag.unwrap_or(false)),
+        }
     }
 
     /// A boolean, also as text.
@@ -69,6 +88,11 @@ impl<'a> MetaArguments<'a> {
             return Err(format!("{key} must be at least {least}"));
         }
         Ok(Some(count))
+    }
+
+    /// Whether an argument is given. `null` counts as missing.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.members.get(key).is_some_and(|value| value.get() != "null")
     }
 
     /// An argument as it was written.

@@ -21,9 +21,8 @@ use serde_json::value::RawValue;
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
     arguments::MetaArguments,
-    budget::Budget,
     envelope, error_text,
-    fitting::{fit, fit_result},
+    fitting::{Fitted, fitted},
     page::echo,
 };
 use crate::surface::ToolCall;
@@ -166,22 +165,14 @@ impl Bounds {
 
 /// The result in its envelope, within the budget.
 async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
-    let sink = cx.sink();
-    let outcome = fit_result(result, cx.budget, &sink).await;
-    let whole = envelope::wrap(&outcome, repairs);
-    let fits = match &whole {
-        // The text is not parsed out of a result that is short enough as a whole.
-        Outcome::Raw(result) => {
-            result.get().len() <= cx.budget.0
-                || envelope::text(result).is_none_or(|text| cx.budget.holds(&text))
+    match fitted(result, cx.budget, &cx.sink()).await {
+        Ok(Fitted::AsIs(outcome)) => envelope::wrap(&outcome, repairs),
+        Ok(Fitted::Reply(reply)) => reply.enclosed(repairs),
+        Err(error) => {
+            let text = format!("Tool execution failed: the tool ran, but muster {error}");
+            envelope::failure(&text, None, repairs)
         }
-        Outcome::Text { .. } | Outcome::InputRequired(_) => true,
-    };
-    if fits {
-        return whole;
     }
-    // Escaping in the envelope may double the cost.
-    envelope::wrap(&fit(outcome, Budget(cx.budget.0 / 3), &sink).await, repairs)
 }
 
 fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {

@@ -1,5 +1,5 @@
 //! The envelope of `call_tool`: the tool's result as one JSON text, with the keys that programs read
-//! repeated outside.
+//! repeated outside, followed by the content blocks that are not text.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,8 @@ use muster_core::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use super::fitting::mirror::repeats_text;
 
 /// The key of the repairs in `_meta`.
 const REPAIRED: &str = "muster/repaired";
@@ -26,12 +28,12 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Wraps an outcome. Requests for input pass through: the client repeats the call.
+/// Wraps an outcome without blocks. Requests for input pass through: the client repeats the call.
 pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
     match outcome {
         Outcome::InputRequired(_) => outcome.clone(),
         Outcome::Raw(result) => match RawObject::parse(result) {
-            Some(result) => enclose(&result, repairs),
+            Some(result) => wrap_result(&result, repairs),
             None => {
                 failure("Tool execution failed: the server's answer is not a result", None, repairs)
             }
@@ -43,12 +45,12 @@ pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
             if let Some(details) = details {
                 result.set("structuredContent", Cow::Borrowed(&**details));
             }
-            enclose(&result, repairs)
+            wrap_result(&result, repairs)
         }
     }
 }
 
-/// The reply for a tool that did not run.
+/// The reply for a tool that did not run, or whose result was lost.
 pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
     let mut result = RawObject::new();
     result.set_value("content", &[Text::of(text)]);
@@ -56,39 +58,63 @@ pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outc
     if let Some(meta) = meta {
         result.set("_meta", Cow::Owned(meta));
     }
-    enclose(&result, repairs)
+    wrap_result(&result, repairs)
 }
 
-/// The text of a wrapped result.
-pub(super) fn text(result: &RawValue) -> Option<String> {
-    let content = RawObject::parse(result)?;
-    let [item]: [&RawValue; 1] = serde_json::from_str(content.get("content")?.get()).ok()?;
+/// The whole result as text, with `isError` and `content` first.
+fn wrap_result(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
+    let structured = result.get("structuredContent");
+    // Most servers repeat structured content as text for older clients. Once is enough for an agent.
+    let repeated = structured.is_some_and(|structured| {
+        only_text(result).is_some_and(|text| repeats_text(&text, structured))
+    });
+    let mut inside = RawObject::new();
+    let first = ["isError", "content"];
+    let missing = [Cow::Borrowed(RawValue::FALSE), Cow::Owned(raw(&<[(); 0]>::default()))];
+    for (key, missing) in first.into_iter().zip(missing) {
+        let before = result.iter().filter(|(name, _)| *name == key);
+        before.for_each(|(key, value)| inside.append(key, Cow::Borrowed(value)));
+        if result.get(key).is_none() {
+            inside.append(key, missing);
+        }
+    }
+    let left_out = |key: &str| first.contains(&key) || repeated && key == "structuredContent";
+    for (key, value) in result.iter().filter(|(key, _)| !left_out(key)) {
+        inside.append(key, Cow::Borrowed(value));
+    }
+    enclose(&inside, [].into_iter(), structured, result.get("_meta"), repairs)
+}
+
+/// The text of a result with one text.
+fn only_text(result: &RawObject<'_>) -> Option<String> {
+    let [item]: [&RawValue; 1] = serde_json::from_str(result.get("content")?.get()).ok()?;
     RawObject::parse(item)?.get_text("text")
 }
 
-fn enclose(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
-    let is_error = result.get("isError").is_some_and(|flag| flag.get() == "true");
-    let mut inner = RawObject::new();
-    inner.set("isError", Cow::Borrowed(if is_error { RawValue::TRUE } else { RawValue::FALSE }));
-    inner.set_value("content", &<[(); 0]>::default());
-    for (key, value) in result.iter().filter(|(key, _)| *key != "isError") {
-        inner.set(key, Cow::Borrowed(value));
+/// The reply of `call_tool`: the result as text, then blocks.
+pub(super) fn enclose<'a>(
+    inside: &RawObject<'_>,
+    blocks: impl Iterator<Item = &'a RawValue>,
+    structured_content: Option<&RawValue>,
+    meta: Option<&RawValue>,
+    repairs: &[String],
+) -> Outcome {
+    let text = inside.to_raw();
+    let mut content = vec![Block::Text(Text::of(text.get()))];
+    for block in blocks {
+        content.push(Block::Raw(block));
     }
-    let text = inner.to_raw();
-    let meta = meta(result.get("_meta"), repairs);
-    Outcome::Raw(raw(&Envelope {
-        content: [Text::of(text.get())],
-        structured_content: result.get("structuredContent"),
-        is_error,
-        meta: meta.as_deref(),
-    }))
+    let is_error = inside.get("isError").is_some_and(|flag| flag.get() == "true");
+    let meta = with_repairs(meta, repairs);
+    let meta = meta.as_deref();
+    Outcome::Raw(raw(&Envelope { content, structured_content, is_error, meta }))
 }
 
 /// The result of `call_tool`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
-    content: [Text<'a>; 1],
+    content: Vec<Block<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a RawValue>,
     is_error: bool,
@@ -96,8 +122,16 @@ struct Envelope<'a> {
     meta: Option<&'a RawValue>,
 }
 
+/// A content block of the reply.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Block<'a> {
+    Text(Text<'a>),
+    Raw(&'a RawValue),
+}
+
 /// The `_meta` of the tool's result, with ours.
-fn meta<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, RawValue>> {
+fn with_repairs<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, RawValue>> {
     if repairs.is_empty() {
         return own.map(Cow::Borrowed);
     }

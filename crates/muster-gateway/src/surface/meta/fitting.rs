@@ -1,28 +1,49 @@
-//! Fits a result into a token budget: a longer one is stored, and a preview is returned.
+//! Fits a result into a token budget: what is too long is stored, and a preview is returned.
+//!
+//! Images, audio and resources are content blocks of their own in the reply, whatever the budget of text is,
+//! up to a limit of bytes.
 
-mod spooled;
+pub(super) mod mirror;
+mod outline;
+mod reply;
 
-use std::{borrow::Cow, path::PathBuf, sync::Arc};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use muster_core::{
     call::Outcome,
-    json::{Raw, RawObject, raw},
+    json::{RawObject, scan::JsonScanner},
     spooled::{SpooledResult, ToolResult},
     token_estimate,
 };
-use serde::{Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
+use thiserror::Error;
 
+pub(super) use self::reply::FittedReply;
+use self::{
+    outline::{InlineResult, Item, ItemKind, Outline, part, raw_of, unescaped},
+    reply::Piece,
+};
 use super::{budget::Budget, envelope::Text};
 use crate::outputs::{
-    OutputBody, OutputKind, Outputs, StoredOutput,
-    preview::{self, note},
+    CHUNK, KeepError, NewOutput, OutputBody, OutputKind, Outputs, StoredOutput,
+    block::{BlockAbout, NewBlock},
+    preview::{Preview, note},
 };
 
-/// The key of a stored output in `_meta`.
-const OUTPUT: &str = "muster/output";
-/// The longest `_meta` of a tool that is passed on.
+/// The longest `_meta` of a tool that is passed on with a preview.
 const MAX_META: usize = 2_000;
+/// The longest structured content that is passed on with a preview.
+const MAX_STRUCTURED: u64 = 1_000;
+/// The bytes of all blocks in one reply. Clients refuse results of more than 1 MiB; 64 KiB are for the text.
+const MAX_BLOCKS: u64 = 960 * 1024;
+/// No text of more bytes fits into a token.
+const BYTES_PER_TOKEN: u64 = 8;
 
 /// The store for long results of one caller.
 #[derive(Debug, Clone)]
@@ -31,14 +52,31 @@ pub(in crate::surface) struct OutputSink {
     pub(in crate::surface) owner: Arc<str>,
 }
 
-/// A result to store.
-struct Long {
-    kind: OutputKind,
-    body: OutputBody,
-    /// The beginning of the contents, if they are in a file.
-    beginning: String,
-    failed: bool,
-    meta: Option<Raw>,
+/// A result within its budget.
+pub(super) enum Fitted {
+    /// Unchanged.
+    AsIs(Outcome),
+    /// With a preview in place of what is long, or with blocks.
+    Reply(Box<FittedReply>),
+}
+
+/// Why a result cannot be fitted. The tool ran.
+#[derive(Debug, Error)]
+pub(super) enum FitError {
+    /// It cannot be stored.
+    #[error("{error}{}", begins_with(.beginning))]
+    NotKept {
+        error: KeepError,
+        /// As much of the result as the reply has room for.
+        beginning: String,
+    },
+    /// It cannot be read.
+    #[error("could not read the answer: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+fn begins_with(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("\nthe answer begins with:\n{text}") }
 }
 
 /// Returns a result unchanged if it costs at most `budget`, otherwise a preview.
@@ -47,166 +85,356 @@ pub(in crate::surface) async fn fit(
     budget: Budget,
     sink: &OutputSink,
 ) -> Outcome {
-    let Some(long) = long(&outcome, budget) else { return outcome };
-    drop(outcome);
-    let sink = sink.clone();
-    let fitted = tokio::task::spawn_blocking(move || previewed(long, budget, &sink)).await;
-    fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
+    fit_result(outcome.into(), budget, sink).await
 }
 
-/// Fits a result that may be spooled; a spooled result is always a preview.
+/// Fits a result that may be spooled.
 pub(in crate::surface) async fn fit_result(
     result: ToolResult,
     budget: Budget,
     sink: &OutputSink,
 ) -> Outcome {
-    match result {
-        ToolResult::Inline(outcome) => fit(outcome, budget, sink).await,
-        ToolResult::Spooled(bulk) => fit_spooled(bulk, budget, sink).await,
+    match fitted(result, budget, sink).await {
+        Ok(Fitted::AsIs(outcome)) => outcome,
+        Ok(Fitted::Reply(reply)) => reply.direct(),
+        Err(error) => Outcome::failure(error.to_string()),
     }
 }
 
-async fn fit_spooled(bulk: Arc<dyn SpooledResult>, budget: Budget, sink: &OutputSink) -> Outcome {
+/// Fits a result that may be spooled, for the envelope of `call_tool`.
+pub(super) async fn fitted(
+    result: ToolResult,
+    budget: Budget,
+    sink: &OutputSink,
+) -> Result<Fitted, FitError> {
+    let long: LongFit = match result {
+        ToolResult::Inline(outcome) => match long(outcome, budget) {
+            Long::No(outcome) => return Ok(Fitted::AsIs(outcome)),
+            Long::Result(result) => Box::new(move |fitting| fitting.fit(&result)),
+            Long::File { path, failed } => Box::new(move |fitting| fitting.fit_file(&path, failed)),
+        },
+        ToolResult::Spooled(spooled) => Box::new(move |fitting| fitting.fit(&spooled)),
+    };
     let sink = sink.clone();
-    let fitted = tokio::task::spawn_blocking(move || {
-        spooled::long(&*bulk).map(|long| previewed(long, budget, &sink))
-    });
-    let lost = "Tool execution failed: the answer is too long, and could not be kept";
-    match fitted.await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(error)) => Outcome::failure(format!("{lost}: {error}")),
-        Err(_) => Outcome::failure(lost),
-    }
+    let job = tokio::task::spawn_blocking(move || long(&Fitting { budget, sink: &sink }));
+    let fitted = job.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
+    fitted.map(|reply| Fitted::Reply(Box::new(reply)))
 }
 
-fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
-    match outcome {
-        Outcome::InputRequired(_) => None,
-        Outcome::Raw(result) => (!budget.holds(result.get())).then(|| of_result(result))?,
-        Outcome::Text { text, failed, details } => {
-            if let Some(file) = details.as_deref().and_then(spilled) {
-                let (body, beginning) = (OutputBody::File(file), text.clone());
-                return Some(Long {
-                    kind: OutputKind::Text,
-                    body,
-                    beginning,
-                    failed: *failed,
-                    meta: None,
-                });
+/// Fits a result that is too long for an I/O thread.
+type LongFit = Box<dyn FnOnce(&Fitting<'_>) -> Result<FittedReply, FitError> + Send>;
+
+/// An outcome that may be too long.
+enum Long {
+    No(Outcome),
+    Result(Arc<dyn SpooledResult>),
+    /// The file with the whole output of a command that exceeded the memory limit.
+    File {
+        path: PathBuf,
+        failed: bool,
+    },
+}
+
+fn long(outcome: Outcome, budget: Budget) -> Long {
+    match &outcome {
+        Outcome::InputRequired(_) => Long::No(outcome),
+        Outcome::Raw(result) => {
+            // Our own envelope is a few bytes longer than the result.
+            let fits = result.get().len() + 64 <= budget.0 || {
+                let room = Budget(budget.0.saturating_sub(24));
+                room.holds(result.get())
+            };
+            if fits && !may_have_blocks(result.get()) || RawObject::parse(result).is_none() {
+                return Long::No(outcome);
             }
-            let details = details.as_deref();
-            let short = |details: &RawValue| budget.holds(details.get());
-            if budget.holds(text) && details.is_none_or(short) {
-                return None;
+            Long::Result(Arc::new(InlineResult::new(result)))
+        }
+        Outcome::Text { text, failed, details } => {
+            if let Some(path) = details.as_deref().and_then(spilled) {
+                return Long::File { path, failed: *failed };
+            }
+            let size = text.len() + details.as_deref().map_or(0, |details| details.get().len());
+            if size * 2 + 128 <= budget.0 {
+                return Long::No(outcome);
             }
             let mut result = RawObject::new();
             result.set_value("content", &[Text::of(text)]);
-            if let Some(details) = details {
-                result.set("structuredContent", Cow::Borrowed(details));
-            }
             result.set_value("isError", failed);
-            of_result(&result.to_raw())
+            if let Some(details) = details {
+                result.set("structuredContent", std::borrow::Cow::Borrowed(&**details));
+            }
+            let result = result.to_raw();
+            if Budget(budget.0.saturating_sub(24)).holds(result.get()) {
+                return Long::No(outcome);
+            }
+            Long::Result(Arc::new(InlineResult::new(&result)))
         }
     }
 }
 
-/// The file with the whole output of a command that exceeded the memory limit.
+/// Whether content may have blocks that are not text. Most results are only searched, not parsed.
+fn may_have_blocks(result: &str) -> bool {
+    [r#""image""#, r#""audio""#, r#""resource""#, r#""resource_link""#]
+        .into_iter()
+        .any(|word| memchr::memmem::find(result.as_bytes(), word.as_bytes()).is_some())
+}
+
 fn spilled(details: &RawValue) -> Option<PathBuf> {
     let details = RawObject::parse(details)?;
     let file = |key| details.get_text(key).map(PathBuf::from);
     file("stdout_file").or_else(|| file("stderr_file"))
 }
 
-/// A single text or binary item is stored by itself, anything else as the whole result.
-fn of_result(result: &RawValue) -> Option<Long> {
-    let members = RawObject::parse(result)?;
-    let failed = members.get("isError").is_some_and(|flag| flag.get() == "true");
-    let meta = members.get("_meta").filter(|meta| meta.get().len() <= MAX_META);
-    let meta = meta.map(ToOwned::to_owned);
-    let content: Vec<&RawValue> = members
-        .get("content")
-        .and_then(|content| serde_json::from_str(content.get()).ok())
-        .unwrap_or_default();
-    let structured = members.get("structuredContent");
-    let (kind, body) = match content.as_slice() {
-        [only] => single(only, structured),
-        _ => None,
-    }
-    .unwrap_or_else(|| (OutputKind::Json, result.get().to_owned()));
-    Some(Long { kind, body: OutputBody::Text(body), beginning: String::new(), failed, meta })
+/// Fits one result.
+struct Fitting<'a> {
+    budget: Budget,
+    sink: &'a OutputSink,
 }
 
-fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(OutputKind, String)> {
-    let item = RawObject::parse(item)?;
-    if let Some(text) = item.get_text("text") {
-        // Most servers repeat structured content as text.
-        let same = |structured: &RawValue| {
-            let read = |text| serde_json::from_str::<serde_json::Value>(text).ok();
-            read(&text).is_some_and(|value| Some(value) == read(structured.get()))
+impl Fitting<'_> {
+    fn fit(&self, result: &Arc<dyn SpooledResult>) -> Result<FittedReply, FitError> {
+        let source = &**result;
+        let outline = Outline::of(source)?;
+        let Some(items) = &outline.items else { return self.whole(source, &outline) };
+        let mut reply = FittedReply::new(source, &outline)?;
+        let mut blocks = Vec::new();
+        let mut room = MAX_BLOCKS;
+        for item in items {
+            let size = item.place.end - item.place.start;
+            reply.content.push(match &item.kind {
+                ItemKind::Media(about) if size <= room => {
+                    room -= size;
+                    let block = raw_of(source, &item.place)?;
+                    Piece::Lifted { about: about.clone(), block, is_text: false }
+                }
+                ItemKind::Media(about) => {
+                    let json = OutputBody::Stream(Box::new(part(source, &item.place)?));
+                    blocks.push(NewBlock { about: about.clone(), json });
+                    Piece::Kept { about: about.clone(), number: blocks.len() }
+                }
+                ItemKind::Text(_) | ItemKind::TextResource(..) | ItemKind::Other => {
+                    Piece::Later(item.place.clone())
+                }
+            });
+        }
+        if self.may_fit(source, &outline, items) {
+            let mut short = reply.clone();
+            short.load(source, &outline, items)?;
+            short.structured_inside = !repeats(source, items, &outline)?;
+            let texts: usize = short.embedded_texts().map(token_estimate::estimate).sum();
+            if short.cost() + texts <= self.budget.0 {
+                if !blocks.is_empty() {
+                    short.kept = Some(self.keep(blocks_alone(blocks), String::new)?);
+                }
+                return Ok(short);
+            }
+        }
+        self.long(result, &outline, items, reply, blocks)
+    }
+
+    /// Whether a result may be short enough without what is not text.
+    fn may_fit(&self, source: &dyn SpooledResult, outline: &Outline, items: &[Item]) -> bool {
+        let media = items.iter().filter(|item| matches!(item.kind, ItemKind::Media(_)));
+        let media: u64 = media.map(|item| item.place.end - item.place.start).sum();
+        let structured = outline.structured.as_ref().map_or(0, |place| place.end - place.start);
+        let most = (self.budget.0 as u64).saturating_mul(BYTES_PER_TOKEN);
+        // Structured content may be repeated as text, and is then left out.
+        source.bytes().saturating_sub(media) <= most.saturating_add(structured.min(most))
+    }
+
+    /// Stores the text, the structured content and the blocks that are left, and shows a preview.
+    fn long(
+        &self,
+        result: &Arc<dyn SpooledResult>,
+        outline: &Outline,
+        items: &[Item],
+        mut reply: FittedReply,
+        blocks: Vec<NewBlock>,
+    ) -> Result<FittedReply, FitError> {
+        let source = &**result;
+        let texts: Vec<Range<u64>> = items.iter().filter_map(Item::text).cloned().collect();
+        let repeats = repeats(source, items, outline)?;
+        let structured = outline.structured.as_ref().filter(|_| !repeats);
+        let is_json = match texts.as_slice() {
+            [text] => is_json(unescaped(source, text)?)?,
+            _ => false,
         };
-        if !structured.is_none_or(same) {
+        let small = structured.filter(|place| place.end - place.start <= MAX_STRUCTURED);
+        let text = || OutputBody::Stream(Box::new(JoinedTexts::new(result, texts.clone())));
+        let json = |place| Ok::<_, io::Error>(OutputBody::Stream(Box::new(part(source, place)?)));
+        let new = match structured {
+            Some(structured) if texts.is_empty() => {
+                NewOutput { blocks, ..NewOutput::new(OutputKind::Json, json(structured)?) }
+            }
+            None if texts.is_empty() => return self.whole(source, outline),
+            // A few facts beside a JSON text are not what a path is for.
+            Some(structured) if small.is_none() || !is_json => {
+                let structure = Some(json(structured)?);
+                NewOutput { kind: OutputKind::Text, body: text(), structure, blocks }
+            }
+            Some(_) | None => {
+                let kind = if is_json { OutputKind::Json } else { OutputKind::Text };
+                NewOutput { blocks, ..NewOutput::new(kind, text()) }
+            }
+        };
+        let lost = || self.beginning(JoinedTexts::new(result, texts.clone()));
+        let kept = self.keep(new, lost)?;
+        reply.load_around_preview(source, outline, items, small.filter(|_| !texts.is_empty()))?;
+        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline), Ok)
+    }
+
+    /// Stores the whole result as JSON.
+    fn whole(
+        &self,
+        source: &dyn SpooledResult,
+        outline: &Outline,
+    ) -> Result<FittedReply, FitError> {
+        let body = OutputBody::Stream(source.read(0)?);
+        let lost = || source.read(0).map(|text| self.beginning(text)).unwrap_or_default();
+        let kept = self.keep(NewOutput::new(OutputKind::Json, body), lost)?;
+        let mut reply = FittedReply::new(source, &Outline::default())?;
+        reply.is_error = FittedReply::new(source, outline)?.is_error;
+        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+    }
+
+    /// Stores a file, as text or JSON.
+    fn fit_file(&self, path: &Path, failed: bool) -> Result<FittedReply, FitError> {
+        let open = || File::open(path).map(|file| BufReader::with_capacity(CHUNK, file));
+        let kind = if is_json(open()?)? { OutputKind::Json } else { OutputKind::Text };
+        let lost = || open().map(|text| self.beginning(text)).unwrap_or_default();
+        let kept = self.keep(NewOutput::new(kind, OutputBody::File(path.to_owned())), lost)?;
+        let reply = FittedReply::failed(failed);
+        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+    }
+
+    fn keep(
+        &self,
+        new: NewOutput,
+        beginning: impl FnOnce() -> String,
+    ) -> Result<StoredOutput, FitError> {
+        self.sink.outputs.keep(&self.sink.owner, new).map_err(|error| {
+            tracing::warn!("a long answer is lost: {error}");
+            FitError::NotKept { error, beginning: beginning() }
+        })
+    }
+
+    /// As much of a text as an error has room for.
+    fn beginning(&self, text: impl Read) -> String {
+        let room = self.budget.0 / 3;
+        let mut bytes = Vec::new();
+        let most = (room as u64).saturating_mul(BYTES_PER_TOKEN);
+        drop(text.take(most).read_to_end(&mut bytes));
+        token_estimate::prefix(&String::from_utf8_lossy(&bytes), room).to_owned()
+    }
+
+    /// The reply with the longest preview that fits; none if not even the rest does.
+    fn previewed(&self, mut reply: FittedReply, kept: StoredOutput) -> Option<FittedReply> {
+        let preview = Preview::read(&kept, self.budget.0).unwrap_or_default();
+        let note = note(&kept);
+        reply.kept = Some(kept);
+        let mut show = |room: usize| {
+            let shown = if room == 0 { String::new() } else { preview.within(room) };
+            reply.preview =
+                Some(if shown.is_empty() { note.clone() } else { format!("{shown}\n\n{note}") });
+            reply.cost() <= self.budget.0
+        };
+        if !show(0) {
             return None;
         }
-        let kind = if is_json(&text) { OutputKind::Json } else { OutputKind::Text };
-        return Some((kind, text));
-    }
-    let data = item.get_text("data").filter(|_| structured.is_none())?;
-    let mime_type = item.get_text("mimeType").unwrap_or_else(|| "data".to_owned());
-    Some((OutputKind::Binary { mime_type }, data))
-}
-
-fn is_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
-}
-
-fn previewed(long: Long, budget: Budget, sink: &OutputSink) -> Outcome {
-    let Long { kind, body, beginning, failed, meta } = long;
-    let (shown, in_memory) = match &body {
-        OutputBody::Text(text) => (text.clone(), true),
-        OutputBody::File(_) | OutputBody::Stream(_) => (beginning, false),
-    };
-    let kept = match sink.outputs.keep(&sink.owner, kind.clone(), body) {
-        Ok(kept) => kept,
-        Err(error) => {
-            tracing::warn!("a long answer could not be kept: {error}");
-            let head = token_estimate::prefix(&shown, budget.0 / 2);
-            let text = format!("{head}\n\n[cut: the rest could not be kept; narrow the call]");
-            return Outcome::Text { text, failed, details: None };
+        // A preview may cost less than it may.
+        let (mut fits, mut exceeds) = (0, self.budget.0 * 3 / 2);
+        while exceeds - fits > self.budget.0 / 100 + 1 {
+            let room = fits.midpoint(exceeds);
+            match show(room) {
+                true => fits = room,
+                false => exceeds = room,
+            }
         }
-    };
-    let written = |share: usize| {
-        let room = budget.0 / share;
-        let preview = match in_memory {
-            true => preview::of(&kind, &shown, room),
-            false => preview::of_kept(&kept, &shown, room),
-        };
-        result(&preview, &kept, failed, meta.as_deref())
-    };
-    let fitting = [2, 4, 8, 16].into_iter().map(written).find(|one| budget.holds(one.get()));
-    Outcome::Raw(fitting.unwrap_or_else(|| result("", &kept, failed, None)))
+        show(fits);
+        Some(reply)
+    }
 }
 
-/// The description of a stored output in `_meta`.
-#[derive(Serialize)]
-struct About<'a> {
-    handle: &'a str,
-    #[serde(flatten)]
-    kind: &'a OutputKind,
-    bytes: u64,
-    lines: u64,
-    expires: i64,
+impl Item {
+    /// Where its text is, if it is text.
+    fn text(&self) -> Option<&Range<u64>> {
+        match &self.kind {
+            ItemKind::Text(text) | ItemKind::TextResource(_, text) => Some(text),
+            ItemKind::Media(_) | ItemKind::Other => None,
+        }
+    }
 }
 
-fn result(preview: &str, kept: &StoredOutput, failed: bool, own: Option<&RawValue>) -> Raw {
-    let note = note(kept);
-    let text = if preview.is_empty() { note } else { format!("{preview}\n\n{note}") };
-    let StoredOutput { handle, kind, bytes, lines, expires, .. } = kept;
-    let about = About { handle, kind, bytes: *bytes, lines: *lines, expires: *expires };
-    let mut meta = own.and_then(RawObject::parse).unwrap_or_default();
-    meta.set(OUTPUT, Cow::Owned(raw(&about)));
-    let mut result = RawObject::new();
-    result.set_value("content", &[Text::of(&text)]);
-    result.set_value("isError", &failed);
-    result.set("_meta", Cow::Owned(meta.to_raw()));
-    result.to_raw()
+/// The output of blocks without text.
+fn blocks_alone(blocks: Vec<NewBlock>) -> NewOutput {
+    let media = |about: &BlockAbout| about.mime_type.clone().unwrap_or_else(|| "data".to_owned());
+    let mime_type = blocks.first().map_or_else(|| "data".to_owned(), |block| media(&block.about));
+    let kind = OutputKind::Binary { mime_type };
+    NewOutput { blocks, ..NewOutput::new(kind, OutputBody::Text(String::new())) }
+}
+
+/// Whether structured content only repeats the text.
+fn repeats(source: &dyn SpooledResult, items: &[Item], outline: &Outline) -> io::Result<bool> {
+    let mut texts = items.iter().filter_map(|item| match &item.kind {
+        ItemKind::Text(text) => Some(text),
+        ItemKind::TextResource(..) | ItemKind::Media(_) | ItemKind::Other => None,
+    });
+    match (texts.next(), texts.next(), &outline.structured) {
+        (Some(text), None, Some(structured)) => mirror::repeats(source, text, structured),
+        _ => Ok(false),
+    }
+}
+
+/// The texts of a result, each on lines of its own.
+struct JoinedTexts {
+    result: Arc<dyn SpooledResult>,
+    texts: std::vec::IntoIter<Range<u64>>,
+    current: Option<Box<dyn Read + Send>>,
+}
+
+impl JoinedTexts {
+    fn new(result: &Arc<dyn SpooledResult>, texts: Vec<Range<u64>>) -> Self {
+        Self { result: Arc::clone(result), texts: texts.into_iter(), current: None }
+    }
+}
+
+impl Read for JoinedTexts {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(current) = &mut self.current {
+                match current.read(out)? {
+                    0 if !out.is_empty() => (),
+                    size => return Ok(size),
+                }
+            }
+            let Some(text) = self.texts.next() else { return Ok(0) };
+            let text = unescaped(&*self.result, &text)?;
+            self.current = Some(match self.current.is_some() {
+                true => Box::new((&b"\n"[..]).chain(text)),
+                false => Box::new(text),
+            });
+        }
+    }
+}
+
+/// Whether a text is one JSON object or array.
+fn is_json(text: impl BufRead) -> io::Result<bool> {
+    let mut scan = JsonScanner::new(text, 0);
+    match scan.peek() {
+        Ok(b'{' | b'[') => (),
+        Ok(_) => return Ok(false),
+        Err(error) => return unless_broken(error),
+    }
+    match scan.skip() {
+        Ok(_) => scan.is_at_end(),
+        Err(error) => unless_broken(error),
+    }
+}
+
+/// Truncated or malformed JSON is not an I/O error.
+fn unless_broken(error: io::Error) -> io::Result<bool> {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Ok(false),
+        _ => Err(error),
+    }
 }

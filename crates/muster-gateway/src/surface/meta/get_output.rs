@@ -2,25 +2,26 @@
 
 use muster_core::{
     call::Outcome,
-    json::{RawObject, raw},
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, budget::Budget,
-    envelope::Text, fitting::OutputSink,
+    envelope::Text, fitting::OutputSink, unknown_arguments,
 };
 use crate::{
     background_job,
-    outputs::excerpt::{Excerpt, ExcerptRequest},
+    outputs::excerpt::{Excerpt, ExcerptRequest, NextPage},
     surface::ToolCall,
 };
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_output",
-    description: "Read a result by its handle: from `offset` (bytes) or `line`, the lines that match `grep` (regex), what \
-        `path` (JSONPath) selects, the last `tail` lines, or a `count`.",
-    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"line":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"path":{"type":"string"},"tail":{"type":"integer"},"count":{"type":"boolean"},"max_tokens":{"type":"integer"}},"required":["handle"]}"#,
+    description: "Read a stored result: from `offset` (bytes) or `line`, lines matching `grep`, what `path` (JSONPath) \
+        selects, the last `tail` lines, a `count`, a `block` (image).",
+    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"line":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"path":{"type":"string"},"tail":{"type":"integer"},"count":{"type":"boolean"},"block":{"type":"integer"}},"required":["handle"]}"#,
     budget: BUDGET,
     run: Run::Look(run),
 };
@@ -32,8 +33,16 @@ const AROUND: usize = 100;
 
 #[derive(Serialize)]
 struct Rest {
-    #[serde(rename = "muster/next_offset")]
-    next: u64,
+    #[serde(rename = "muster/next_offset", skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(rename = "muster/next_line", skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+}
+
+/// What is asked for.
+enum Looked {
+    Excerpt(Excerpt),
+    Block(Raw),
 }
 
 fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
@@ -43,13 +52,21 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     })
 }
 
-/// Reads the excerpt that the arguments select.
-pub(in crate::surface) async fn looked(
-    given: &MetaArguments<'_>,
+/// Reads the excerpt that the arguments of a call without a meta-tool select.
+pub(in crate::surface) async fn called(
+    arguments: &RawValue,
     budget: Budget,
     sink: OutputSink,
 ) -> Outcome {
-    let (handle, look) = match read(given) {
+    match unknown_arguments::refusal(&TOOL, arguments) {
+        Some(refusal) => Outcome::failure(refusal),
+        None => looked(&MetaArguments::read(arguments), budget, sink).await,
+    }
+}
+
+/// Reads the excerpt that the arguments select.
+async fn looked(given: &MetaArguments<'_>, budget: Budget, sink: OutputSink) -> Outcome {
+    let (handle, block, look) = match read(given) {
         Ok(read) => read,
         Err(problem) => return Outcome::failure(problem),
     };
@@ -57,40 +74,67 @@ pub(in crate::surface) async fn looked(
     let looked = background_job::run(move |stop| {
         let OutputSink { outputs, owner } = sink;
         let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
-        kept.stopped_by(stop).look(&look, budget)
+        let kept = kept.stopped_by(stop);
+        match block.or_else(|| kept.only_block()) {
+            Some(number) => kept.block(number).map(Looked::Block),
+            None => kept.look(&look, budget).map(Looked::Excerpt),
+        }
     });
     match looked.await {
-        Some(Ok(piece)) => shown(&piece),
+        Some(Ok(Looked::Excerpt(piece))) => shown(&piece),
+        Some(Ok(Looked::Block(block))) => {
+            let mut result = RawObject::new();
+            result.set_value("content", &[block]);
+            result.set_value("isError", &false);
+            Outcome::Raw(result.to_raw())
+        }
         Some(Err(problem)) => Outcome::failure(problem),
         None => Outcome::failure("the output could not be read"),
     }
 }
 
-fn read(given: &MetaArguments<'_>) -> Result<(String, ExcerptRequest), String> {
+/// The handle, and the block or the excerpt.
+type Asked = (String, Option<u64>, ExcerptRequest);
+
+fn read(given: &MetaArguments<'_>) -> Result<Asked, String> {
     let number = |key, least| -> Result<Option<u64>, String> {
         Ok(given.count(key, least)?.map(|count| count as u64))
     };
+    let (handle, block) = (given.required("handle")?, number("block", 1)?);
     let look = ExcerptRequest {
         offset: number("offset", 0)?,
         line: number("line", 1)?,
         limit: given.count("limit", 1)?,
-        grep: given.text("grep"),
-        path: given.text("path"),
+        grep: given.text_only("grep")?,
+        path: given.text_only("path")?,
         tail: given.count("tail", 1)?,
-        count: given.flag("count").unwrap_or(false),
+        count: given.flag_only("count")?,
     };
-    Ok((given.required("handle")?, look))
+    let others = ["offset", "line", "limit", "grep", "path", "tail", "count"];
+    match others.into_iter().find(|key| block.is_some() && given.has(key)) {
+        Some(other) => Err(format!("a `block` is given as it is; leave out `{other}`")),
+        None => Ok((handle, block, look)),
+    }
 }
 
 /// The excerpt, followed by the remarks.
 fn shown(piece: &Excerpt) -> Outcome {
-    let more = piece.next.map(|next| format!("; for more pass offset={next}"));
-    let note = format!("{}{}", piece.note, more.unwrap_or_default());
+    let (offset, line) = match piece.next {
+        Some(NextPage::Offset(offset)) => (Some(offset), None),
+        Some(NextPage::Line(line)) => (None, Some(line)),
+        None => (None, None),
+    };
+    let more = match piece.next {
+        Some(NextPage::Offset(offset)) => format!("; for more pass offset={offset}"),
+        Some(NextPage::Line(line)) => format!("; for more pass line={line}"),
+        None => String::new(),
+    };
+    let note = format!("{}{more}", piece.note);
     let mut result = RawObject::new();
     result.set_value("content", &[Text::of(&piece.text), Text::of(&note)]);
     result.set_value("isError", &false);
-    if let Some(next) = piece.next {
-        result.set("_meta", std::borrow::Cow::Owned(raw(&Rest { next })));
+    if piece.next.is_some() {
+        result.set("_meta", std::borrow::Cow::Owned(raw(&Rest { offset, line })));
     }
     Outcome::Raw(result.to_raw())
 }

@@ -1,0 +1,191 @@
+//! JSON of any length as lines: an array by its items, anything else indented.
+//!
+//! **Invariant:** bytes inside of texts and numbers stay as written; memory use does not depend on the length.
+
+use std::io::{self, BufRead, Read};
+
+use memchr::memchr2;
+
+/// How JSON is broken into lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineBreaks {
+    /// Each item of the outer array is one line. Its brackets and commas are left out.
+    Items,
+    /// Each member and item, however deep, is one line.
+    Indented,
+}
+
+/// Where the next byte is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Outside,
+    /// In a text.
+    Text,
+    /// Behind a backslash in a text.
+    Escape,
+}
+
+/// Reads JSON with other line breaks.
+#[derive(Debug)]
+pub(super) struct JsonLines<R> {
+    input: R,
+    breaks: LineBreaks,
+    depth: usize,
+    place: Place,
+    /// Whether nothing followed the last opening bracket yet.
+    opened: bool,
+    pending: Vec<u8>,
+    read: usize,
+}
+
+impl<R: BufRead> JsonLines<R> {
+    pub(super) const fn new(input: R, breaks: LineBreaks) -> Self {
+        Self {
+            input,
+            breaks,
+            depth: 0,
+            place: Place::Outside,
+            opened: false,
+            pending: Vec::new(),
+            read: 0,
+        }
+    }
+
+    /// Takes over one chunk of the input; false at the end.
+    fn refill(&mut self) -> io::Result<bool> {
+        self.pending.clear();
+        self.read = 0;
+        while self.pending.is_empty() {
+            // The state is changed while the chunk is borrowed.
+            let chunk = self.input.fill_buf()?.to_vec();
+            if chunk.is_empty() {
+                return Ok(false);
+            }
+            self.input.consume(chunk.len());
+            self.take(&chunk);
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, chunk: &[u8]) {
+        let mut rest = chunk;
+        while let Some((byte, behind)) = rest.split_first() {
+            match self.place {
+                Place::Outside => {
+                    self.structure(*byte);
+                    rest = behind;
+                }
+                Place::Escape => {
+                    self.pending.push(*byte);
+                    self.place = Place::Text;
+                    rest = behind;
+                }
+                Place::Text => {
+                    let size = memchr2(b'"', b'\\', rest).map_or(rest.len(), |at| at + 1);
+                    let (text, behind) = rest.split_at(size);
+                    self.pending.extend_from_slice(text);
+                    match text.last() {
+                        Some(b'"') => self.place = Place::Outside,
+                        Some(b'\\') => self.place = Place::Escape,
+                        _ => (),
+                    }
+                    rest = behind;
+                }
+            }
+        }
+    }
+
+    /// A byte outside of texts.
+    fn structure(&mut self, byte: u8) {
+        if byte.is_ascii_whitespace() {
+            return;
+        }
+        let closes = matches!(byte, b'}' | b']');
+        let opened = std::mem::take(&mut self.opened);
+        if closes {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        if self.breaks == LineBreaks::Items {
+            match (byte, self.depth) {
+                (b'[' | b']', 0) => (),
+                (b',', 1) => self.pending.push(b'\n'),
+                _ => self.pending.push(byte),
+            }
+        } else {
+            if opened != closes {
+                self.new_line();
+            }
+            self.pending.push(byte);
+            match byte {
+                b',' => self.new_line(),
+                b':' => self.pending.push(b' '),
+                b'{' | b'[' => self.opened = true,
+                _ => (),
+            }
+        }
+        match byte {
+            b'{' | b'[' => self.depth += 1,
+            b'"' => self.place = Place::Text,
+            _ => (),
+        }
+    }
+
+    fn new_line(&mut self) {
+        self.pending.push(b'\n');
+        self.pending.resize(self.pending.len() + 2 * self.depth, b' ');
+    }
+}
+
+impl<R: BufRead> Read for JsonLines<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.pending.len() && !self.refill()? {
+            return Ok(0);
+        }
+        let left = self.pending.get(self.read..).unwrap_or_default();
+        let size = left.len().min(out.len());
+        if let (Some(to), Some(from)) = (out.get_mut(..size), left.get(..size)) {
+            to.copy_from_slice(from);
+        }
+        self.read += size;
+        Ok(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Read as _};
+
+    use super::{JsonLines, LineBreaks};
+
+    #[track_caller]
+    fn check(breaks: LineBreaks, json: &str, expect: &str) {
+        for buffer in [1, 2, 7, 4096] {
+            let input = BufReader::with_capacity(buffer, json.as_bytes());
+            let mut lines = String::new();
+            JsonLines::new(input, breaks).read_to_string(&mut lines).unwrap();
+            assert_eq!(lines, expect, "{buffer}");
+        }
+    }
+
+    #[test]
+    fn an_array_has_an_item_on_each_line() {
+        let items = LineBreaks::Items;
+        check(
+            items,
+            r#" [ {"a": [1, 2]} , "x, \"y\" ]", [ ], 1e400 ] "#,
+            "{\"a\":[1,2]}\n\"x, \\\"y\\\" ]\"\n[]\n1e400",
+        );
+        check(items, "[]", "");
+    }
+
+    #[test]
+    fn anything_else_is_indented() {
+        let indented = LineBreaks::Indented;
+        check(
+            indented,
+            r#"{"a":[1,{"b":"x:{,\\"}],"c":{},"d":[]}"#,
+            "{\n  \"a\": [\n    1,\n    {\n      \"b\": \"x:{,\\\\\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}",
+        );
+        check(indented, " 17 ", "17");
+    }
+}

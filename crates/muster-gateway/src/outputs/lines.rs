@@ -1,0 +1,229 @@
+//! Excerpts by lines, of anything that can be read: windows, ends, matches and counts.
+//!
+//! **Invariant:** only the lines of the excerpt are in memory, and of each only the beginning.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead},
+};
+
+use muster_core::token_estimate;
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage};
+use crate::background_job::StopSignal;
+
+/// The length that a matching line is cut to among many.
+const MOST_OF_LINE: usize = 400;
+/// The length that a matching line is cut to, if there is room for all of them.
+const MOST_OF_MATCH: usize = 2_000;
+/// The longest line that is held in memory.
+const MOST_LINE: u64 = 1 << 20;
+/// The size limit, in bytes, of a compiled pattern: the time to match a line is at most the product of
+/// both.
+const MOST_PATTERN: usize = 256 * 1024;
+
+/// Compiles a pattern. The error is a message for the caller.
+pub(super) fn pattern(grep: &str) -> Result<Regex, String> {
+    let pattern = RegexBuilder::new(grep).size_limit(MOST_PATTERN).build();
+    pattern.map_err(|error| format!("grep must be a regular expression: {error}"))
+}
+
+/// Reads the lines that a request selects.
+pub(super) fn excerpt(
+    mut input: impl BufRead,
+    look: &ExcerptRequest,
+    grep: Option<&Regex>,
+    budget: usize,
+    stop: &StopSignal,
+) -> io::Result<Excerpt> {
+    let mut window = Window::new(look, grep, budget);
+    let (mut line, mut number) = (Vec::new(), 0_u64);
+    while next_line(&mut input, &mut line)? {
+        number += 1;
+        stop.check()?;
+        if !window.take(number, &line) {
+            break;
+        }
+    }
+    Ok(window.finish(number))
+}
+
+/// A line to show.
+struct ShownLine {
+    number: u64,
+    /// As much of it as is shown if there is room.
+    long: String,
+    /// As much of it as is shown among many.
+    short: Option<String>,
+}
+
+impl ShownLine {
+    /// A line; of one that matched at `hit`, the part around it.
+    fn new(number: u64, line: &[u8], hit: Option<usize>) -> Self {
+        let Some(hit) = hit else {
+            let long = String::from_utf8_lossy(line).into_owned();
+            return Self { number, long, short: None };
+        };
+        let short = Some(around(line, hit, MOST_OF_LINE));
+        Self { number, long: around(line, hit, MOST_OF_MATCH), short }
+    }
+
+    fn bytes(&self) -> usize {
+        self.short.as_ref().unwrap_or(&self.long).len()
+    }
+}
+
+/// The lines that are shown, while they are read.
+struct Window<'a> {
+    look: &'a ExcerptRequest,
+    grep: Option<&'a Regex>,
+    budget: usize,
+    /// The number of lines that matched, or of all from the first one on.
+    found: u64,
+    shown: VecDeque<ShownLine>,
+    bytes: usize,
+    next: Option<NextPage>,
+}
+
+impl<'a> Window<'a> {
+    fn new(look: &'a ExcerptRequest, grep: Option<&'a Regex>, budget: usize) -> Self {
+        Self { look, grep, budget, found: 0, shown: VecDeque::new(), bytes: 0, next: None }
+    }
+
+    /// Takes a line; false if no further one is needed.
+    fn take(&mut self, number: u64, line: &[u8]) -> bool {
+        let look = self.look;
+        let hit = match self.grep {
+            Some(grep) => match grep.find(line) {
+                Some(hit) => Some(hit.start()),
+                None => return true,
+            },
+            None => None,
+        };
+        if look.line.is_some_and(|first| number < first) {
+            return true;
+        }
+        self.found += 1;
+        if look.count || self.found <= self.skipped() || self.next.is_some() {
+            return true;
+        }
+        let line = ShownLine::new(number, line, hit);
+        let is_full = self.bytes + line.bytes() > self.budget * BYTES_PER_TOKEN;
+        let at_limit = look.limit.is_some_and(|limit| self.shown.len() >= limit);
+        if look.tail.is_none() && (at_limit || is_full && !self.shown.is_empty()) {
+            self.next = Some(self.page_at(self.found - 1, number));
+            // All matches are counted.
+            return self.grep.is_some();
+        }
+        self.bytes += line.bytes();
+        self.shown.push_back(line);
+        if let Some(last) = look.tail {
+            let room = self.budget * BYTES_PER_TOKEN;
+            while self.shown.len() > last || self.bytes > room && self.shown.len() > 1 {
+                let gone = self.shown.pop_front();
+                self.bytes -= gone.as_ref().map_or(0, ShownLine::bytes);
+            }
+        }
+        true
+    }
+
+    /// The number of matches that earlier pages showed.
+    fn skipped(&self) -> u64 {
+        self.grep.and(self.look.offset).unwrap_or(0)
+    }
+
+    /// The page that begins with a match, or with a line.
+    fn page_at(&self, found: u64, number: u64) -> NextPage {
+        if self.grep.is_some() { NextPage::Offset(found) } else { NextPage::Line(number) }
+    }
+
+    fn finish(self, lines: u64) -> Excerpt {
+        if self.look.count {
+            let note = match self.grep {
+                Some(_) => format!("{} of {lines} lines match", self.found),
+                None => format!("{lines} lines"),
+            };
+            return Excerpt { text: self.found.to_string(), note, next: None };
+        }
+        // Matches are shown in full if all of them fit.
+        let mut written = self.written(|line| &line.long);
+        if written.len() < self.shown.len() {
+            written = self.written(|line| line.short.as_ref().unwrap_or(&line.long));
+        }
+        let mut next = self.next;
+        let cut = self.shown.get(written.len()).filter(|_| self.look.tail.is_none());
+        if let Some(first) = cut {
+            next = Some(self.page_at(self.skipped() + written.len() as u64, first.number));
+        }
+        let note = match self.grep {
+            Some(_) => format!("{} of {lines} lines match", self.found),
+            None => self.range(written.len(), next.is_some(), lines),
+        };
+        Excerpt { text: written.concat(), note, next }
+    }
+
+    /// The lines that fit; at least the beginning of one.
+    fn written(&self, text: impl Fn(&ShownLine) -> &String) -> Vec<String> {
+        let from_end = self.look.tail.is_some();
+        let order: Box<dyn Iterator<Item = &ShownLine>> =
+            if from_end { Box::new(self.shown.iter().rev()) } else { Box::new(self.shown.iter()) };
+        let (mut lines, mut cost) = (Vec::new(), 0);
+        for line in order {
+            let mut written = match self.grep {
+                Some(_) => format!("{}: {}\n", line.number, text(line)),
+                None => format!("{}\n", text(line)),
+            };
+            cost += token_estimate::estimate(&written);
+            if cost > self.budget {
+                if !lines.is_empty() {
+                    break;
+                }
+                let cut = token_estimate::prefix(&written, self.budget.saturating_sub(4));
+                written = format!("{cut}…\n");
+            }
+            lines.push(written);
+        }
+        if from_end {
+            lines.reverse();
+        }
+        lines
+    }
+
+    fn range(&self, count: usize, more: bool, lines: u64) -> String {
+        let skipped = if self.look.tail.is_some() { self.shown.len() - count } else { 0 };
+        let number = |at: usize| self.shown.get(at).map_or(0, |line| line.number);
+        let (first, last) = (number(skipped), number((skipped + count).saturating_sub(1)));
+        match (count, more) {
+            (0, _) => format!("there are {lines} lines"),
+            (_, true) => format!("lines {first} to {last}"),
+            (_, false) => format!("lines {first} to {last} of {lines}"),
+        }
+    }
+}
+
+/// The next line without its end; the part beyond the limit is skipped.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    if io::Read::take(input.by_ref(), MOST_LINE).read_until(b'\n', line)? == 0 {
+        return Ok(false);
+    }
+    if line.pop_if(|last| *last == b'\n').is_none() && line.len() as u64 >= MOST_LINE {
+        input.skip_until(b'\n')?;
+    }
+    Ok(true)
+}
+
+/// A long line is cut around the match.
+fn around(line: &[u8], hit: usize, most: usize) -> String {
+    let text = String::from_utf8_lossy(line);
+    if text.len() <= most {
+        return text.into_owned();
+    }
+    let from = (hit.saturating_sub(most / 4)..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
+    let shown: String = text.get(from..).unwrap_or_default().chars().take(most).collect();
+    let before = if from > 0 { "…" } else { "" };
+    format!("{before}{shown}…")
+}

@@ -1,0 +1,114 @@
+//! The items of a JSON array of any length as lines, or what a path selects in each.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use muster_core::json::scan::JsonScanner;
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+use super::{
+    CHUNK,
+    json_lines::{JsonLines, LineBreaks},
+    select::{Step, follow},
+};
+
+/// The longest item that is parsed.
+const MOST_ITEM: u64 = 16 << 20;
+
+/// What is selected in each item.
+pub(super) enum ItemSelector {
+    /// All of it.
+    Whole,
+    /// What plain steps lead to, which takes no parsing.
+    Steps(Vec<Step>),
+    /// What a path selects in a list with the item alone.
+    Path(JsonPath),
+}
+
+/// Reads one line for each item, or for each value that is selected in it.
+pub(super) struct SelectedLines<R> {
+    items: BufReader<JsonLines<R>>,
+    selector: ItemSelector,
+    pending: Vec<u8>,
+    read: usize,
+}
+
+impl<R: BufRead> SelectedLines<R> {
+    /// Reads the items of `array`.
+    pub(super) fn new(array: R, selector: ItemSelector) -> Self {
+        let items = JsonLines::new(array, LineBreaks::Items);
+        let items = BufReader::with_capacity(CHUNK, items);
+        Self { items, selector, pending: Vec::new(), read: 0 }
+    }
+
+    /// Reads items until there is a line; false at the end.
+    fn refill(&mut self) -> io::Result<bool> {
+        self.pending.clear();
+        self.read = 0;
+        let mut item = Vec::new();
+        while self.pending.is_empty() {
+            item.clear();
+            if self.items.by_ref().take(MOST_ITEM).read_until(b'\n', &mut item)? == 0 {
+                return Ok(false);
+            }
+            if item.pop_if(|last| *last == b'\n').is_none() && item.len() as u64 == MOST_ITEM {
+                return Err(io::Error::other("an item is too long; go deeper with `path`"));
+            }
+            match &self.selector {
+                ItemSelector::Whole => self.pending = line(&item),
+                ItemSelector::Steps(steps) => {
+                    let found = follow(&mut JsonScanner::new(&*item, 0), steps)?;
+                    let found = found.and_then(|found| {
+                        let place = found.start.try_into().ok()?..found.end.try_into().ok()?;
+                        item.get::<std::ops::Range<usize>>(place)
+                    });
+                    self.pending = found.map(line).unwrap_or_default();
+                }
+                ItemSelector::Path(path) => {
+                    let alone = Value::Array(vec![serde_json::from_slice(&item)?]);
+                    for found in path.query(&alone).all() {
+                        self.pending.extend_from_slice(line_of(found).as_bytes());
+                        self.pending.push(b'\n');
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl<R: BufRead> Read for SelectedLines<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.pending.len() && !self.refill()? {
+            return Ok(0);
+        }
+        let left = self.pending.get(self.read..).unwrap_or_default();
+        let size = left.len().min(out.len());
+        if let (Some(to), Some(from)) = (out.get_mut(..size), left.get(..size)) {
+            to.copy_from_slice(from);
+        }
+        self.read += size;
+        Ok(size)
+    }
+}
+
+/// A JSON value as a line: a text without quotes and escapes, anything else as written.
+fn line(value: &[u8]) -> Vec<u8> {
+    let is_text = value.first() == Some(&b'"');
+    let text: Option<String> =
+        Some(value).filter(|_| is_text).and_then(|value| serde_json::from_slice(value).ok());
+    let mut line = match text {
+        Some(text) if !text.contains('\n') => text.into_bytes(),
+        _ => value.to_owned(),
+    };
+    line.push(b'\n');
+    line
+}
+
+/// A value as one line: a text as it is, unless it has several lines.
+pub(super) fn line_of(value: &Value) -> String {
+    match value {
+        Value::String(text) if !text.contains('\n') => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether structured content only repeats the text of a result, as most servers do for older clients.
+
+use std::{
+    io::{self, BufRead},
+    ops::Range,
+};
+
+use muster_core::{
+    json::{RawObject, scan::JsonScanner},
+    spooled::SpooledResult,
+};
+use serde_json::{Value, value::RawValue};
+
+use super::outline::{part, unescaped};
+
+/// Whether structured content is the text's JSON, or an object around it or around the text itself.
+pub(super) fn repeats(
+    result: &dyn SpooledResult,
+    text: &Range<u64>,
+    structured: &Range<u64>,
+) -> io::Result<bool> {
+    if same(&mut unescaped(result, text)?, &mut part(result, structured)?)? {
+        return Ok(true);
+    }
+    let Some((inside, is_text)) = only_member(result, structured)? else { return Ok(false) };
+    if is_text {
+        return equal(&mut unescaped(result, text)?, &mut unescaped(result, &inside)?);
+    }
+    same(&mut unescaped(result, text)?, &mut part(result, &inside)?)
+}
+
+/// The same of a result in memory.
+pub(in crate::surface::meta) fn repeats_text(text: &str, structured: &RawValue) -> bool {
+    let equal = |value: &RawValue| match value.get().starts_with('"') {
+        true => serde_json::from_str(value.get()).is_ok_and(|inside: String| inside == text),
+        false => {
+            let read = |text| serde_json::from_str::<Value>(text).ok();
+            read(text).is_some_and(|said| Some(said) == read(value.get()))
+        }
+    };
+    if equal(structured) {
+        return true;
+    }
+    let members = RawObject::parse(structured).unwrap_or_default();
+    let mut members = members.iter();
+    match (members.next(), members.next()) {
+        (Some((_, only)), None) => equal(only),
+        _ => false,
+    }
+}
+
+/// The only member of an object, and whether it is text.
+fn only_member(
+    result: &dyn SpooledResult,
+    object: &Range<u64>,
+) -> io::Result<Option<(Range<u64>, bool)>> {
+    let mut scan = JsonScanner::new(part(result, object)?, object.start);
+    if scan.peek()? != b'{' {
+        return Ok(None);
+    }
+    let (mut found, mut count) = (None, 0);
+    scan.members(|scan, _| {
+        count += 1;
+        let is_text = scan.peek()? == b'"';
+        found = Some((scan.skip()?, is_text));
+        Ok(())
+    })?;
+    Ok(found.filter(|_| count == 1))
+}
+
+/// Whether two inputs have the same bytes.
+fn equal(one: &mut impl BufRead, other: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let size = left.len().min(right.len());
+        if size == 0 {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        if left.get(..size) != right.get(..size) {
+            return Ok(false);
+        }
+        one.consume(size);
+        other.consume(size);
+    }
+}
+
+/// Whether two JSON values are equal but for whitespace.
+fn same(one: &mut impl BufRead, other: &mut impl BufRead) -> io::Result<bool> {
+    let (mut one, mut other) = (Signs::new(one), Signs::new(other));
+    loop {
+        match (one.next().transpose()?, other.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (one, other) if one != other => return Ok(false),
+            _ => (),
+        }
+    }
+}
+
+/// The bytes of JSON without whitespace between tokens.
+struct Signs<R> {
+    bytes: io::Bytes<R>,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl<R: BufRead> Signs<R> {
+    fn new(input: R) -> Self {
+        Self { bytes: input.bytes(), in_text: false, escaped: false }
+    }
+}
+
+impl<R: BufRead> Iterator for Signs<R> {
+    type Item = io::Result<u8>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let byte = match self.bytes.next()? {
+                Ok(byte) => byte,
+                error => return Some(error),
+            };
+            if !self.in_text && byte.is_ascii_whitespace() {
+                continue;
+            }
+            let escaped = std::mem::take(&mut self.escaped);
+            match byte {
+                b'"' if !escaped => self.in_text = !self.in_text,
+                b'\\' if !escaped => self.escaped = true,
+                _ => (),
+            }
+            return Some(Ok(byte));
+        }
+    }
+}
