@@ -251,7 +251,7 @@ fn doubt_is_said_in_words() {
 fn core_tools_come_after_the_users_own() {
     let core =
         vec![plain("core", "core_service_list", "List services with their states", CORE_SCHEMA)];
-    let list = r#"{"name":"list","description":"List services of the cluster","inputSchema":{"type":"object"}}"#;
+    let list = r#"{"name":"overview","description":"List services of the cluster","inputSchema":{"type":"object"}}"#;
     let gateway = Gateway::new().with_tools("core", core, "{}").with_tools(
         "kube",
         vec![tool("kube", list)],
@@ -261,7 +261,7 @@ fn core_tools_come_after_the_users_own() {
         let found = gateway.json("filter_tools", &json!({"query": query}).to_string());
         found["tools"][0]["name"].as_str().unwrap().to_owned()
     };
-    assert_eq!(first("list services"), "x_kube_list");
+    assert_eq!(first("list services"), "x_kube_overview");
     assert_eq!(first("core_service_list"), "core_service_list", "it is named");
     assert_eq!(first("states of services"), "core_service_list", "it matches better");
 }
