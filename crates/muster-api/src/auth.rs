@@ -65,6 +65,20 @@ pub enum LoginState {
     Other,
 }
 
+impl LoginState {
+    /// Its name in replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::AuthRequired => "auth_required",
+            Self::Unreachable => "unreachable",
+            Self::Failed => "failed",
+            Self::Disconnected => "disconnected",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// The single sign-on of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sso {

@@ -68,6 +68,12 @@ pub struct McpServerInfo {
     /// Replaces the name in the names of its tools.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool_prefix: String,
+    /// The family that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<McpServerFamily>,
+    /// The subject of the caller that created it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub registered_by: String,
     /// The last error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
@@ -93,11 +99,21 @@ pub struct McpServerInfo {
     pub session: Option<McpServerSession>,
 }
 
+/// The family of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct McpServerFamily {
+    /// Its name, in the names of its tools.
+    pub name: String,
+    /// The argument that selects a server.
+    pub instance_arg: String,
+}
+
 /// A caller's own connection to a server that requires a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerSession {
-    /// `connected` or `pending_auth`.
+    /// `connected`, `pending_auth`, or the state of the server in `auth://status`.
     pub session_status: String,
     /// When it was connected, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use super::{
 
 pub use self::{
     check::{InvalidMcpServer, server_type},
-    spec::{Approval, McpServerSpec, SPEC, ServerType},
+    spec::{Approval, FamilySpec, McpServerSpec, SPEC, ServerType},
     status::McpServerStatus,
 };
 
@@ -37,6 +37,32 @@ pub struct McpServer {
     pub status: McpServerStatus,
     /// Fields of its file that are preserved, but not used.
     pub extra: PreservedFields,
+}
+
+/// The annotation with the subject of the caller that created a server.
+const REGISTERED_BY: &str = "ui.giantswarm.io/registered-by";
+
+impl McpServer {
+    /// The subject of the caller that created it.
+    pub fn registered_by(&self) -> Option<&str> {
+        let annotations = self.extra.metadata.iter().find_map(|(key, value)| match (key, value) {
+            (Value::Text(key), Value::Map(pairs)) if key == "annotations" => Some(pairs),
+            _ => None,
+        });
+        annotations?.iter().find_map(|(key, value)| match (key, value) {
+            (Value::Text(key), Value::Text(subject)) if key == REGISTERED_BY => {
+                Some(subject.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Records the subject of the caller that creates it.
+    pub fn register(&mut self, subject: &str) {
+        let stamp = (Value::Text(REGISTERED_BY.to_owned()), Value::Text(subject.to_owned()));
+        let annotations = (Value::Text("annotations".to_owned()), Value::Map(vec![stamp]));
+        self.extra.metadata.push(annotations);
+    }
 }
 
 /// Fields that are preserved when a file is rewritten.

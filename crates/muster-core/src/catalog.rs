@@ -3,6 +3,7 @@
 //! Backends *push* their tools here when they change; the catalog never queries a backend. A
 //! request works on one [`CatalogSnapshot`] from start to end.
 
+pub mod family;
 mod indexed;
 mod names;
 pub mod offer;
@@ -24,6 +25,7 @@ use crate::{
     schema::validator::Validator,
     suggest,
 };
+use family::{FamilyMember, FamilyRoute, ServerFamily};
 use indexed::LazyIndex;
 use names::ToolNames;
 
@@ -146,6 +148,10 @@ pub struct CatalogSource {
     entries: Vec<Arc<ToolEntry>>,
     /// For each tool the text that substring queries are matched against.
     haystacks: Vec<String>,
+    /// What it has as a member of a family.
+    member: Option<FamilyMember>,
+    /// How its calls find their server, if it is a family.
+    route: Option<FamilyRoute>,
 }
 
 impl CatalogSource {
@@ -154,8 +160,23 @@ impl CatalogSource {
         let Offer { tools, resources, templates, prompts } = offer;
         let haystacks = tools.iter().map(|entry| search::haystack(&info, entry)).collect();
         let entries = tools.into_iter().map(Arc::new).collect();
-        let is_bundled = false;
-        Self { backend, info, resources, templates, prompts, is_bundled, entries, haystacks }
+        Self {
+            backend,
+            info,
+            resources,
+            templates,
+            prompts,
+            is_bundled: false,
+            entries,
+            haystacks,
+            member: None,
+            route: None,
+        }
+    }
+
+    fn set_entries(&mut self, entries: Vec<Arc<ToolEntry>>) {
+        self.haystacks = entries.iter().map(|entry| search::haystack(&self.info, entry)).collect();
+        self.entries = entries;
     }
 
     /// Some of its tools, and nothing else that it offers.
@@ -173,6 +194,8 @@ impl CatalogSource {
             is_bundled: self.is_bundled,
             entries,
             haystacks,
+            member: None,
+            route: None,
         }
     }
 
@@ -210,17 +233,34 @@ impl CatalogSnapshot {
     #[must_use]
     pub fn with(&self, source: CatalogSource) -> Self {
         let mut next = self.clone();
+        let families = [self.family_of(&source.backend), source.family().cloned()];
+        next.insert(source);
+        next.regroup_all(families);
+        next
+    }
+
+    fn insert(&mut self, source: CatalogSource) {
         let source = Arc::new(source);
         let order = match self.orders.get(&source.backend) {
             Some(order) => *order,
             None => self.sources.last().map_or(0, |(last, _)| last + 1),
         };
         let before = self.sources.get(&order).map(|source| source.entries()).unwrap_or_default();
-        next.names.replace(order, before, source.entries());
-        next.indexed = self.indexed.with(source.backend.clone(), Some(Arc::clone(&source)));
-        next.orders.insert_mut(source.backend.clone(), order);
-        next.sources.insert_mut(order, source);
-        next
+        self.names.replace(order, before, source.entries());
+        self.indexed = self.indexed.with(source.backend.clone(), Some(Arc::clone(&source)));
+        self.orders.insert_mut(source.backend.clone(), order);
+        self.sources.insert_mut(order, source);
+    }
+
+    fn family_of(&self, backend: &BackendName) -> Option<Arc<ServerFamily>> {
+        self.source(backend.as_str()).and_then(|source| source.family().cloned())
+    }
+
+    fn regroup_all(&mut self, families: [Option<Arc<ServerFamily>>; 2]) {
+        let names = families.iter().flatten().map(|family| family.name.as_str());
+        for name in names.collect::<std::collections::BTreeSet<_>>() {
+            self.regroup(name);
+        }
     }
 
     /// Adds or replaces several sources.
@@ -233,13 +273,19 @@ impl CatalogSnapshot {
     #[must_use]
     pub fn without(&self, backend: &BackendName) -> Self {
         let mut next = self.clone();
-        let Some(order) = self.orders.get(backend) else { return next };
-        let before = self.sources.get(order).map(|source| source.entries()).unwrap_or_default();
-        next.names.replace(*order, before, &[]);
-        next.indexed = self.indexed.with(backend.clone(), None);
-        next.orders.remove_mut(backend);
-        next.sources.remove_mut(order);
+        let family = self.family_of(backend);
+        next.remove(backend);
+        next.regroup_all([family, None]);
         next
+    }
+
+    fn remove(&mut self, backend: &BackendName) {
+        let Some(order) = self.orders.get(backend).copied() else { return };
+        let before = self.sources.get(&order).map(|source| source.entries()).unwrap_or_default();
+        self.names.replace(order, before, &[]);
+        self.indexed = self.indexed.with(backend.clone(), None);
+        self.orders.remove_mut(backend);
+        self.sources.remove_mut(&order);
     }
 
     /// Without the sources that `shown` refuses, as if they had never been there.

@@ -204,6 +204,31 @@ impl Policy {
         if self.blocks(entry) {
             return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
         }
+        if let Some(found) = catalog.instance(entry, &call.arguments) {
+            return self.decide_instance(entry, found, call);
+        }
+        self.decide_entry(entry, call)
+    }
+
+    /// Decides on a tool of a family: both on the tool and on the server that the call selects.
+    fn decide_instance(
+        &self,
+        entry: &ToolEntry,
+        found: Result<(Arc<ToolEntry>, Raw), String>,
+        call: Call,
+    ) -> Result<Permitted, CallError> {
+        let refused = |message: String| CallError::Upstream { code: -32602, message, data: None };
+        let (own, arguments) = found.map_err(refused)?;
+        if !self.shows(&own) {
+            let message =
+                format!("tool {} is not available on server \"{}\"", call.tool, own.backend);
+            return Err(refused(message));
+        }
+        self.constrain(entry, &Arguments::default(), &call.arguments)?;
+        self.decide_entry(&own, Call { arguments, ..call })
+    }
+
+    fn decide_entry(&self, entry: &Arc<ToolEntry>, call: Call) -> Result<Permitted, CallError> {
         let arguments = check(entry, &call).map_err(|InvalidArguments { problems, unknown }| {
             let schema = Arc::clone(&entry.input_schema);
             CallError::InvalidArguments { tool: call.tool.clone(), problems, unknown, schema }

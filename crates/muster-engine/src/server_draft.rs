@@ -1,7 +1,11 @@
 //! An MCP server as described by the arguments of a core tool.
 
 use muster_config::mcpserver::{Approval, InvalidMcpServer, McpServer, McpServerSpec, server_type};
-use muster_core::{call::Role, name::check_resource_name, secret_text::REDACTED};
+use muster_core::{
+    call::{Caller, Role},
+    name::check_resource_name,
+    secret_text::REDACTED,
+};
 use serde_json::{Map, Value, json};
 
 use crate::redact;
@@ -17,6 +21,8 @@ pub(crate) struct ServerDraft {
     given: Map<String, Value>,
     /// Whether an operator must approve the result before it is connected.
     needs_approval: bool,
+    /// The subject of the caller that creates it.
+    creator: Option<String>,
 }
 
 impl ServerDraft {
@@ -31,13 +37,19 @@ impl ServerDraft {
         // An empty text and zero select the default, which leaving the field out does as well.
         given.retain(|_, value| value != "" && value != 0);
         serde_json::from_value::<McpServerSpec>(Value::Object(given.clone()))?;
-        Ok(Self { name, kind, given, needs_approval: false })
+        Ok(Self { name, kind, given, needs_approval: false, creator: None })
     }
 
     /// The draft of a caller with this role. What an agent wants to be run, or to be sent requests and tokens,
     /// is stored and waits for an operator.
     pub(crate) fn by(self, role: Role) -> Self {
         Self { needs_approval: role == Role::Agent, ..self }
+    }
+
+    /// The draft of a server that this caller creates. Without logins all callers are one user.
+    pub(crate) fn registered_by(self, caller: &Caller) -> Self {
+        let subject = caller.principal.as_ref().map_or("default-user", |who| &who.subject);
+        Self { creator: Some(subject.to_owned()), ..self }
     }
 
     /// A new server in a namespace.
@@ -47,7 +59,10 @@ impl ServerDraft {
         if self.needs_approval {
             spec.approval = Approval::Pending;
         }
-        let server = McpServer::new(self.name.clone(), namespace, spec);
+        let mut server = McpServer::new(self.name.clone(), namespace, spec);
+        if let Some(creator) = &self.creator {
+            server.register(creator);
+        }
         self.apply(server)
     }
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_config::mcpserver::McpServer;
+use muster_config::mcpserver::{FamilySpec, McpServer};
 use muster_core::{
-    catalog::{self, BackendInfo, CatalogItem, CatalogSource, Offer, ToolEntry},
+    catalog::{
+        self, BackendInfo, CatalogItem, CatalogSource, Offer, ToolEntry, family::ServerFamily,
+    },
     connect::ServerListing,
     name::{BackendName, ToolName, exposed_name},
 };
@@ -24,11 +26,29 @@ pub(crate) fn nothing(server: &McpServer) -> CatalogSource {
     CatalogSource::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
 }
 
+/// The source of a server that requires a login: without tools, but in its family.
+pub(crate) fn awaiting_login(prefix: &str, server: &McpServer) -> CatalogSource {
+    in_family(prefix, server, nothing(server))
+}
+
+/// The source as a member of the server's family, if it has one.
+fn in_family(prefix: &str, server: &McpServer, source: CatalogSource) -> CatalogSource {
+    let family = server.spec.family.as_ref();
+    match family.filter(|family| !family.name.is_empty() && !family.instance_arg.is_empty()) {
+        None => source,
+        Some(FamilySpec { name, instance_arg }) => source.in_family(ServerFamily {
+            name: name.clone(),
+            instance_arg: instance_arg.clone(),
+            prefix: prefix.to_owned(),
+        }),
+    }
+}
+
 /// The source of a server, from its listing.
 pub(crate) fn source(prefix: &str, server: &McpServer, listing: &ServerListing) -> CatalogSource {
     let backend = BackendName::new(server.name.as_str());
     let offer = offer(&Naming::of(prefix, server), &backend, listing);
-    CatalogSource::new(backend, about(server), offer)
+    in_family(prefix, server, CatalogSource::new(backend, about(server), offer))
 }
 
 /// The offer in a listing. Items without a usable name are skipped.
@@ -64,12 +84,12 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) 
         renamed.collect()
     };
     let offer = Offer {
-        tools: source.entries().iter().map(tool).collect(),
+        tools: source.own_tools().iter().map(tool).collect(),
         resources: addresses(&source.resources),
         templates: addresses(&source.templates),
         prompts: all(&source.prompts),
     };
-    CatalogSource::new(source.backend.clone(), about(server), offer)
+    in_family(prefix, server, CatalogSource::new(source.backend.clone(), about(server), offer))
 }
 
 /// How the names of a server's tools are made.

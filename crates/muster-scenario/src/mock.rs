@@ -23,6 +23,8 @@ pub struct MockConfig {
     pub fault: Option<Fault>,
     /// The `toolPrefix` configured in muster, if not the server's name.
     pub prefix: Option<String>,
+    /// The family configured in muster.
+    pub family: Option<Map<String, Value>>,
     /// How tool errors are returned.
     pub error_style: ErrorStyle,
     /// Its resources and prompts.

@@ -50,6 +50,12 @@ pub static SPEC: FieldTable = FieldTable::new(
         ),
         Field::nullable("description", FieldType::String, EMPTY, "One line about the server"),
         Field::nullable(
+            "family",
+            FieldType::Object(&FAMILY),
+            NONE,
+            "The servers of one kind that it belongs to: their equal tools are one tool, with an argument that selects the server",
+        ),
+        Field::nullable(
             "autoStart",
             FieldType::Boolean,
             FieldDefault::Unset("`false`; `true` in the short form"),
@@ -102,6 +108,24 @@ pub static SPEC: FieldTable = FieldTable::new(
     ],
 );
 
+/// The fields of [`FamilySpec`].
+static FAMILY: FieldTable = FieldTable::new(
+    "MCPServerFamily",
+    "family",
+    &[
+        Field::required(
+            "name",
+            FieldType::String,
+            "Its name, in the names of its tools: `x_<name>_<tool>`",
+        ),
+        Field::required(
+            "instanceArg",
+            FieldType::String,
+            "The argument that selects a server by its name",
+        ),
+    ],
+);
+
 /// How an MCP server is reached. Each field has a row in [`FILE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -117,6 +141,9 @@ pub struct McpServerSpec {
     /// One line about it.
     #[serde(skip_serializing_if = "is_default")]
     pub description: String,
+    /// The family that it belongs to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub family: Option<FamilySpec>,
     /// The program of a local server.
     #[serde(skip_serializing_if = "is_default")]
     pub command: String,
@@ -147,6 +174,16 @@ pub struct McpServerSpec {
     /// Whether an operator must approve it before it is connected.
     #[serde(skip_serializing_if = "is_default")]
     pub approval: Approval,
+}
+
+/// The family of an MCP server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FamilySpec {
+    /// Its name.
+    pub name: String,
+    /// The argument that selects a server.
+    pub instance_arg: String,
 }
 
 /// Whether a server may be connected.

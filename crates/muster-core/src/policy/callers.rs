@@ -238,10 +238,11 @@ impl Policy {
     /// Whether callers can see the resources and prompts of a server, and that it exists: they can see
     /// one of its tools, or it has none and they could.
     pub fn shows_source(&self, source: &CatalogSource) -> bool {
-        if source.entries().iter().any(|entry| entry.audience.is_gateway() || self.shows(entry)) {
+        let mut tools = source.entries().iter().chain(source.grouped_tools());
+        if tools.any(|entry| entry.audience.is_gateway() || self.shows(entry)) {
             return true;
         }
-        if !source.entries().is_empty() {
+        if !source.own_tools().is_empty() {
             // The summary of CLIs counts hidden tools, unless it depends on the caller.
             let is_cli = source.entries().iter().all(|entry| entry.params.is_some());
             return is_cli && self.callers.is_empty() && !self.scope.is_limited();

@@ -1,9 +1,11 @@
 //! `core_mcpserver_*`: the definitions of MCP servers.
 
 use indexmap::IndexMap;
-use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession, ServerLog};
+use muster_api::mcp_server::{
+    McpServerFamily, McpServerInfo, McpServerList, McpServerSession, ServerLog,
+};
 use muster_config::{
-    mcpserver::{McpServerStatus, SPEC},
+    mcpserver::{McpServerSpec, McpServerStatus, SPEC},
     schema::arguments,
 };
 use muster_core::{
@@ -13,7 +15,10 @@ use muster_core::{
 use muster_gateway::condition::ServerCondition;
 use serde_json::{Value, json};
 
-use super::{Args, CoreTool, Failure, Reply, ToolAudience, ToolReply, args::unfit, object};
+use super::{
+    Args, CoreTool, Failure, Reply, ToolAudience, ToolReply, args::unfit,
+    auth::status::login_state, object,
+};
 use crate::{
     handle::Handle,
     principals::OwnerStanding,
@@ -118,15 +123,16 @@ pub(super) fn named(description: &str) -> Value {
     }})
 }
 
-/// A caller's own connection to a server, if there is one.
-fn session(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<McpServerSession> {
+/// A caller's session at a server; none if the server is stopped.
+fn session(handle: &Handle, cx: CallContext<'_>, known: &ServerEntry) -> Option<McpServerSession> {
     let (session_status, connected_at, tools_count) =
-        match handle.principals.standing(&cx.caller.owner(), name) {
+        match handle.principals.standing(&cx.caller.owner(), &known.server.name) {
             OwnerStanding::Connected { counts, since } => {
                 ("connected", Some(status::moment(since)), Some(counts.tools))
             }
             OwnerStanding::Connecting | OwnerStanding::SsoFailed => ("pending_auth", None, None),
-            OwnerStanding::None => return None,
+            OwnerStanding::None if known.status.condition.is_down() => return None,
+            OwnerStanding::None => (login_state(handle, cx.caller, known).as_str(), None, None),
         };
     let session_status = session_status.to_owned();
     Some(McpServerSession { session_status, connected_at, tools_count })
@@ -158,6 +164,8 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         timeout: spec.timeout.into(),
         call_timeout: spec.call_timeout.into(),
         tool_prefix: spec.tool_prefix.clone(),
+family: family(spec),
+        registered_by: entry.server.registered_by().unwrap_or_default().to_owned(),
         status_message: match open {
             Some(open) => format!("Calls fail at once: {}", open.reason()),
             None => status::message(&state, &last_error, &entry.server.name),
@@ -170,6 +178,13 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         next_retry_after,
         session: None,
     }
+}
+
+/// The family of a server; one without a name is none.
+pub(super) fn family(spec: &McpServerSpec) -> Option<McpServerFamily> {
+    let family = spec.family.as_ref().filter(|family| !family.name.is_empty())?;
+    let (name, instance_arg) = (family.name.clone(), family.instance_arg.clone());
+    Some(McpServerFamily { name, instance_arg })
 }
 
 /// Settings with secrets redacted.
@@ -196,7 +211,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
         known.into_iter().partition(|entry| !all && has_failed(entry));
     let shown = shown.into_iter();
     let infos = shown.map(|entry| {
-        let session = session(handle, cx, &entry.server.name);
+        let session = session(handle, cx, entry);
         let info = info(entry);
         let error = if verbose { info.error } else { String::new() };
         McpServerInfo { session, error, ..info }
@@ -262,7 +277,9 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerCreateRequest")?.by(handle.role_of(cx.caller));
+    let draft = draft(args, "MCPServerCreateRequest")?
+        .by(handle.role_of(cx.caller))
+        .registered_by(cx.caller);
     let name = draft.name.clone();
     match handle.edit(Edit::Create(Box::new(draft))).await {
         Ok(()) => Ok(format!(

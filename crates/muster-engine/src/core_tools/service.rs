@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Args, CoreTool, Failure, Reply, ToolAudience, ToolReply,
-    mcpserver::{named, redacted},
+    mcpserver::{family, named, redacted},
     object,
 };
 use crate::{
@@ -97,6 +97,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
         "headers",
         if spec.headers.is_empty() { Value::Null } else { json!(redacted(&spec.headers)) },
     );
+    put("family", json!(family(spec)));
     put("health", json!(status.condition.health()));
     put("name", json!(known.server.name));
     put("state", json!(status.condition.as_str()));

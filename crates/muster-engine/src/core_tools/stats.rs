@@ -49,7 +49,7 @@ fn stats(handle: &Handle, caller: &Caller) -> ToolReply {
         let name = source.backend.as_str();
         let server = view.servers.get(name);
         let state = server.map_or("Ready", |server| server.status.condition.as_str());
-        backends.push(row(name, state, source.entries().len(), of(&source.backend)));
+        backends.push(row(name, state, source.own_tools().len(), of(&source.backend)));
     }
     for (name, server) in view.servers.iter().filter(|(name, _)| visible.has(name)) {
         if !backends.iter().any(|row| row.name == *name) {

@@ -369,7 +369,7 @@ fn with(
 
 pub(super) fn counts(source: &CatalogSource) -> Counts {
     Counts {
-        tools: source.entries().len(),
+        tools: source.own_tools().len(),
         resources: source.resources.len() + source.templates.len(),
         prompts: source.prompts.len(),
     }

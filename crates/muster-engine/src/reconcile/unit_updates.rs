@@ -26,6 +26,14 @@ impl Reconciler {
         match update {
             UnitUpdate::StatusChanged(status) => {
                 self.tell(&known, &status);
+                // Its tools are unknown until someone logs in, but its family counts.
+                if status.condition == ServerCondition::AuthRequired
+                    && known.server.spec.family.is_some()
+                {
+                    let prefix = self.files.settings.aggregator.prefix();
+                    let source = server_offer::awaiting_login(prefix, &known.server);
+                    self.state.catalog = self.state.catalog.with(source);
+                }
                 self.note(name, |known| known.status = status);
                 self.publish();
             }
@@ -101,7 +109,7 @@ impl Reconciler {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
         let source = server_offer::source(&prefix, &known.server, listing);
         let counts = Counts {
-            tools: source.entries().len(),
+            tools: source.own_tools().len(),
             resources: source.resources.len(),
             prompts: source.prompts.len(),
         };
@@ -116,14 +124,19 @@ impl Reconciler {
             &server.namespace,
             &found,
         );
-        let theirs = format!("{prefix}_{}_", server.prefix());
+        let family = server.spec.family.as_ref().map(|family| family.name.as_str());
+        let theirs = [Some(server.prefix()), family];
+        let theirs = theirs.map(|name| name.map(|name| format!("{prefix}_{name}_")));
         self.check_workflows(|workflow| {
-            workflow.reachable_tools().any(|tool| tool.starts_with(&theirs))
+            let of_server =
+                |tool: &str| theirs.iter().flatten().any(|start| tool.starts_with(start));
+            workflow.reachable_tools().any(of_server)
         });
         self.publish();
     }
 
     fn warn_of_collisions(&self, source: &muster_core::catalog::CatalogSource) {
+        self.warn_of_family(source.backend.as_str());
         for entry in source.entries() {
             let taken = self.state.catalog.get(entry.name.as_str());
             if let Some(taken) = taken.filter(|taken| taken.backend != source.backend) {
@@ -133,6 +146,26 @@ impl Reconciler {
                      depends on their order; give one of them a `toolPrefix`"
                 );
             }
+        }
+    }
+
+    /// Warns of a family whose servers are not selected by the same argument.
+    fn warn_of_family(&self, name: &str) {
+        let family = |known: &Arc<ServerEntry>| known.server.spec.family.clone();
+        let Some(own) = self.servers.get(name).and_then(family) else { return };
+        let others = self.servers.values().filter(|known| {
+            family(known).is_some_and(|other| {
+                other.name == own.name && other.instance_arg != own.instance_arg
+            })
+        });
+        let others: Vec<&str> = others.map(|known| known.server.name.as_str()).collect();
+        if !others.is_empty() {
+            tracing::warn!(
+                server = name,
+                "the tools of family `{}` are not grouped: `instanceArg` differs from that of {}",
+                own.name,
+                others.join(", ")
+            );
         }
     }
 

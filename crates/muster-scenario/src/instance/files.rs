@@ -142,6 +142,9 @@ fn server_spec(
     if let Some(prefix) = server.mock().and_then(|mock| mock.prefix.as_ref()) {
         spec.insert("toolPrefix".to_owned(), prefix.as_str().into());
     }
+    if let Some(family) = server.mock().and_then(|mock| mock.family.as_ref()) {
+        spec.insert("family".to_owned(), Value::Object(family.clone()));
+    }
     if let Some(auth) = server.guard().and_then(|guard| oauth::auth(guard, context)) {
         spec.insert("auth".to_owned(), auth);
     }

@@ -10,7 +10,8 @@ use super::{InstanceError, process::Process};
 use crate::{
     client::{Client, ClientError, ClientTarget},
     http,
-    scenario::{ObjectKind, PreConfiguration},
+    mock::{MockConfig, MockTool},
+    scenario::{ObjectKind, PreConfiguration, ScenarioServer},
 };
 
 const POLLING: Backoff =
@@ -40,6 +41,7 @@ impl ExpectedResources {
             let own = mock.prefix.as_deref().filter(|own| !own.is_empty());
             let own = own.unwrap_or(&server.name);
             for tool in &mock.tools {
+                let own = grouped_under(setup, mock, tool).unwrap_or(own);
                 expected.tools.push(exposed_name(prefix, own, &tool.name));
             }
         }
@@ -52,6 +54,34 @@ impl ExpectedResources {
         }
         expected
     }
+}
+
+/// The family under whose name muster exposes a tool, if it groups it.
+fn grouped_under<'a>(
+    setup: &PreConfiguration,
+    mock: &'a MockConfig,
+    tool: &MockTool,
+) -> Option<&'a str> {
+    let text = |mock: &'a MockConfig, key: &str| mock.family.as_ref()?.get(key)?.as_str();
+    let (name, argument) = (text(mock, "name")?, text(mock, "instanceArg")?);
+    let of_family = |other: &&MockConfig| {
+        other
+            .family
+            .as_ref()
+            .is_some_and(|family| family.get("name").and_then(Value::as_str) == Some(name))
+    };
+    let mut members = setup.mcp_servers.iter().filter_map(ScenarioServer::mock).filter(of_family);
+    let fits = |other: &MockTool| {
+        let properties = other.shown_schema.get("properties");
+        other.description == tool.description
+            && properties.is_none_or(|known| known.get(argument).is_none())
+    };
+    let groups = members.all(|member| {
+        let family = member.family.as_ref();
+        let same = family.and_then(|family| family.get("instanceArg")?.as_str()) == Some(argument);
+        same && member.tools.iter().filter(|other| other.name == tool.name).all(fits)
+    });
+    groups.then_some(name)
 }
 
 /// The name under which muster exposes a tool: the server's prefix is not repeated.

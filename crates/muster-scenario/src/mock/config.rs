@@ -55,6 +55,14 @@ pub(crate) fn read(
     let tools = fields.items("tools", diagnostics);
     let mut written = object(node).unwrap_or_default();
     written.retain(|key, _| WRITTEN.contains(&key.as_str()));
+    let family = fields.read("family", diagnostics, object);
+    // Whether the tools of a family are grouped depends on their schemas.
+    let shows_schemas = family.is_some();
+    if let Some(Value::Array(tools)) = written.get_mut("tools").filter(|_| shows_schemas) {
+        for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
+            tool.insert("show_schema".to_owned(), true.into());
+        }
+    }
     let mut list = |key| match fields.get(key).map(json) {
         Some(Value::Array(items)) => items,
         Some(_) => {
@@ -70,9 +78,19 @@ pub(crate) fn read(
     };
     let fault = fields.read("fault", diagnostics, |node| Fault::read(&json(node)));
     let prefix = fields.read("toolPrefix", diagnostics, text);
-    let tools =
-        tools.into_iter().filter_map(|(path, node)| tool(node, &path, diagnostics)).collect();
-    MockConfig { tools, fault, prefix, content, written, error_style: ErrorStyle::default() }
+    let tools = tools
+        .into_iter()
+        .filter_map(|(path, node)| tool(node, &path, shows_schemas, diagnostics))
+        .collect();
+    MockConfig {
+        tools,
+        fault,
+        prefix,
+        family,
+        content,
+        written,
+        error_style: ErrorStyle::default(),
+    }
 }
 
 /// Reads one tool from the JSON arguments of a step.
@@ -80,7 +98,7 @@ pub(crate) fn tool_from_json(value: &Value) -> Result<MockTool, String> {
     let text = value.to_string();
     let node = yaml::parse(&text).map_err(|err| err.message)?;
     let mut diagnostics = Diagnostics::default();
-    let tool = tool(&node, "", &mut diagnostics);
+    let tool = tool(&node, "", false, &mut diagnostics);
     let problems = diagnostics.into_problems();
     match (problems.into_iter().find(|problem| problem.severity == Severity::Error), tool) {
         (None, Some(tool)) => Ok(tool),
@@ -89,11 +107,16 @@ pub(crate) fn tool_from_json(value: &Value) -> Result<MockTool, String> {
     }
 }
 
-fn tool(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<MockTool> {
+fn tool(
+    node: &Node,
+    path: &str,
+    shows_schema: bool,
+    diagnostics: &mut Diagnostics,
+) -> Option<MockTool> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "tool name is required");
     let schema = fields.read("input_schema", diagnostics, object).unwrap_or_default();
-    let shows = fields.read("show_schema", diagnostics, boolean).unwrap_or_default();
+    let shows = fields.read("show_schema", diagnostics, boolean).unwrap_or(shows_schema);
     let responses = fields.items("responses", diagnostics);
     let tool = MockTool {
         name,

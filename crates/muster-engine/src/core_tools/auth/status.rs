@@ -68,6 +68,11 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     })
 }
 
+/// The state of a server for a caller.
+pub(crate) fn login_state(handle: &Handle, caller: &Caller, known: &ServerEntry) -> LoginState {
+    server(handle, caller, known).status
+}
+
 fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthStatus {
     let name = known.server.name.clone();
     let server = protected_server(known);
