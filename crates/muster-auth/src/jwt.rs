@@ -50,6 +50,9 @@ pub enum JwtError {
     /// It has no subject.
     #[error("it names no subject")]
     Subject,
+    /// A required claim is missing or has another value.
+    #[error("a claim that is required is missing or different")]
+    Claim,
 }
 
 /// A parsed token that is not verified yet.
@@ -168,6 +171,11 @@ impl<'a> Jwt<'a> {
     /// The claims, not verified.
     pub const fn unverified_claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// Its type; empty if it names none.
+    pub fn typ(&self) -> &str {
+        self.header.typ.as_deref().unwrap_or_default()
     }
 
     /// Whether it is not signed at all.

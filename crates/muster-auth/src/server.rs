@@ -27,7 +27,7 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Admission, Authenticator, Peer, WebPages},
 };
-use muster_net::{AddressPolicy, HttpClient, Url};
+use muster_net::{HttpClient, Url};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -100,15 +100,17 @@ impl AuthServer {
 
     /// Creates a server from its parts.
     pub fn new(config: ServerConfig, vault: Vault, http: HttpClient, clock: Clock) -> Self {
-        let keys = |issuer: &str| {
-            let base = issuer.trim_end_matches('/');
-            JwksCache::discovered(http.clone(), base, AddressPolicy::Loopback)
+        let keys = |one: &TrustedIssuerConfig| match &one.jwks_url {
+            Some(url) => JwksCache::new(http.clone(), url.clone(), one.policy),
+            None => {
+                let base = one.issuer.trim_end_matches('/');
+                JwksCache::discovered(http.clone(), base, one.policy)
+            }
         };
-        let trusted = config.trusted_issuers.iter().map(|one| TrustedIssuerKeys {
-            issuer: one.issuer.clone(),
-            audiences: one.audiences.clone(),
-            keys: keys(&one.issuer),
-        });
+        let trusted = config
+            .trusted_issuers
+            .iter()
+            .map(|one| TrustedIssuerKeys { keys: keys(one), config: one.clone() });
         let trusted = trusted.collect();
         let provider = Provider::new(config.provider.clone(), http.clone(), clock.clone());
         Self(Arc::new(Inner {

@@ -6,6 +6,8 @@
 mod clis;
 mod setting;
 
+use std::collections::BTreeMap;
+
 use muster_core::{
     fields::{FieldTable, FieldType},
     secret::Secret,
@@ -225,6 +227,18 @@ section! {
         allowed_audiences: Vec<String>, "allowedAudiences", "AllowedAudiences";
         /// Another name for `allowedAudiences`
         audiences: Vec<String>, "audiences", "Audiences";
+        /// Claims that a token must have, with exact values or patterns: `*` stands for any text, `?` for one character
+        allowed_claims: BTreeMap<String, String>, "allowedClaims", "AllowedClaims";
+        /// The claim that names the user in place of `sub`; a token without it is refused
+        subject_claim: String, "subjectClaim", "SubjectClaim";
+        /// The `typ` headers of accepted tokens, `""` for tokens without one; without a list every type that authenticates a user
+        accepted_typ_headers: Vec<String>, "acceptedTypHeaders", "AcceptedTypHeaders";
+        /// The URL of its keys; otherwise its metadata names it
+        jwks_url: String, "jwksUrl", "JwksURL";
+        /// Whether its keys may be at a private address
+        allow_private_ip_jwks: bool, "allowPrivateIPJWKS", "AllowPrivateIPJWKS";
+        /// Accepted for compatibility, without effect: scopes of tokens give no rights in the gateway
+        allowed_scopes: Vec<String>, "allowedScopes", "AllowedScopes";
     }
 }
 

@@ -18,6 +18,7 @@ use std::{
 };
 
 use muster_core::{
+    backend::BoxFuture,
     call::{Caller, Owner},
     connect::Connector,
     logins::{
@@ -86,8 +87,9 @@ impl CallerSnapshots for Principals {
         }
     }
 
-    fn touch(self: Arc<Self>, caller: &Caller) {
+    fn touch(self: Arc<Self>, caller: &Caller) -> Option<BoxFuture<'static, ()>> {
         self.connect_in_background(caller);
+        self.find(&caller.owner())?.first_attempts(Instant::now())
     }
 }
 
@@ -122,10 +124,14 @@ impl Principals {
         }
         let login = (Arc::clone(&principal.login), principal.identity.is_some());
         let wanting = view.servers.values().filter(|known| known.status.needs_login);
-        for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
+        let own = self.own(&caller.owner());
+        for known in own.due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
+            let attempt = own.begin_attempt();
             let person = LoginSubject::of(caller);
             self.deps.tasks.spawn(async move {
+                // Requests wait until it is dropped.
+                let _attempt = attempt;
                 let protected_server = protected_server(&known);
                 let silent = AuthMethod::of(&protected_server.auth).is_silent();
                 if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
@@ -303,11 +309,7 @@ pub(crate) fn protected_server(known: &ServerEntry) -> ProtectedServer {
 pub(crate) struct LoginCompleted(pub(crate) Weak<Principals>);
 
 impl LoginObserver for LoginCompleted {
-    fn logged_in(
-        &self,
-        person: LoginSubject,
-        server: String,
-    ) -> muster_core::backend::BoxFuture<'_, Result<(), String>> {
+    fn logged_in(&self, person: LoginSubject, server: String) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let gone = || "the gateway is shutting down".to_owned();
             let principals = self.0.upgrade().ok_or_else(gone)?;

@@ -56,7 +56,8 @@ pub trait CallerSnapshots: fmt::Debug + Send + Sync {
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot>;
 
     /// Registers that a caller is active: connections that need no interaction are made in the background.
-    fn touch(self: Arc<Self>, caller: &Caller);
+    /// Returns what the request waits for: the first attempts after a login, within a limit.
+    fn touch(self: Arc<Self>, caller: &Caller) -> Option<BoxFuture<'static, ()>>;
 }
 
 /// Routes calls. A request takes one [`GatewaySnapshot`] and works on it from start to end; the state's
@@ -104,9 +105,10 @@ impl Dispatcher {
     }
 
     /// Registers that the caller is active, before their request is served.
-    pub fn touch(&self, caller: &Caller) {
-        if let Some(principals) = &self.principals {
-            Arc::clone(principals).touch(caller);
+    pub async fn touch(&self, caller: &Caller) {
+        let principals = self.principals.as_ref();
+        if let Some(wait) = principals.and_then(|all| Arc::clone(all).touch(caller)) {
+            wait.await;
         }
     }
 

@@ -118,7 +118,7 @@ impl RequestHandler for Front {
         Box::pin(async move {
             self.wait_for_first_attempts().await;
             let frontend = &self.frontend;
-            frontend.dispatcher.touch(caller);
+            frontend.dispatcher.touch(caller).await;
             if suspended_calls::is_suspended(&asked.continuation) {
                 return self.suspended.resume(caller, client, &asked.continuation).await;
             }

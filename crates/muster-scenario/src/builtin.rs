@@ -1,6 +1,7 @@
 //! The built-in `test_*` tools, executed by the runner and never sent to the instance.
 
 mod backend;
+mod broker;
 mod login;
 mod oauth;
 mod user;
@@ -19,7 +20,7 @@ use crate::{
 pub const PREFIX: &str = "test_";
 
 /// All built-in tools, for messages and for validation.
-pub const TOOLS: [&str; 27] = [
+pub const TOOLS: [&str; 29] = [
     "test_create_user",
     "test_switch_user",
     "test_list_tools_for_user",
@@ -47,6 +48,8 @@ pub const TOOLS: [&str; 27] = [
     "test_muster_auth_login",
     "test_simulate_muster_reauth",
     "test_reconnect_with_token",
+    "test_broker_token_exchange",
+    "test_call_protected_mcp",
 ];
 
 /// The result of a built-in tool, or its error.
@@ -86,6 +89,8 @@ pub(crate) async fn run(
         "test_muster_auth_login" => login::log_in_to_muster(context, args).await,
         "test_simulate_muster_reauth" => login::log_in_again(context).await,
         "test_reconnect_with_token" => login::reconnect(context, args).await,
+        "test_broker_token_exchange" => broker::exchange(context, args).await,
+        "test_call_protected_mcp" => broker::call_protected(context, args).await,
         other => Err(format!("unknown test tool: {other}")),
     };
     let value = done.map_err(ClientError::Protocol)?;
@@ -95,6 +100,17 @@ pub(crate) async fn run(
 
 fn required<'a>(args: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
     optional(args, name).ok_or_else(|| format!("{name} argument is required"))
+}
+
+/// The token that a step minted under the name in an argument.
+fn token_ref<'a>(
+    context: &'a ScenarioContext,
+    args: &Map<String, Value>,
+    name: &str,
+) -> Result<&'a str, String> {
+    let wanted = required(args, name)?;
+    let token = context.tokens.get(wanted).map(String::as_str);
+    token.ok_or_else(|| format!("no token was minted under the name '{wanted}'"))
 }
 
 fn optional<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

@@ -22,6 +22,8 @@ pub(crate) struct ScenarioContext {
     /// Identities of users that differ from the default.
     identities: BTreeMap<String, UserIdentity>,
     current: String,
+    /// Minted tokens, by name.
+    pub(crate) tokens: BTreeMap<String, String>,
     /// Results of passed steps, by step id.
     pub(crate) variables: Map<String, Value>,
     listening: NotificationStream,
@@ -38,7 +40,8 @@ impl ScenarioContext {
         let users = BTreeMap::from([(DEFAULT_USER.to_owned(), client)]);
         let current = DEFAULT_USER.to_owned();
         let identities = BTreeMap::new();
-        Self { instance, users, identities, current, variables: Map::new(), listening, deadline }
+        let (tokens, variables) = (BTreeMap::new(), Map::new());
+        Self { instance, users, identities, current, tokens, variables, listening, deadline }
     }
 
     /// The session of the current user.

@@ -242,6 +242,7 @@ impl Instance {
     fn write_files(&self) -> io::Result<()> {
         let urls = self.remotes.iter().map(|(name, remote)| (name.clone(), remote.url()));
         let context = FileContext {
+            trusted_issuers: &self.setup().trusted_issuers,
             dir: &self.dir,
             muster: &self.environment.muster,
             port: self.port.number(),
@@ -318,6 +319,11 @@ impl Instance {
     /// The setup of the scenario.
     pub const fn setup(&self) -> &PreConfiguration {
         &self.setup
+    }
+
+    /// The port of a mock server in this process.
+    pub(crate) fn remote_port(&self, name: &str) -> Option<u16> {
+        self.remotes.get(name).map(RemoteMock::port)
     }
 
     /// A mock server in this process.

@@ -67,6 +67,8 @@ pub struct MockTool {
     pub shown_schema: Value,
     /// Its responses; the first that matches is used.
     pub responses: Vec<MockResponse>,
+    /// Whether its result shows the token that it was called with.
+    pub echo_token: bool,
     /// The definition as written.
     pub written: Value,
 }

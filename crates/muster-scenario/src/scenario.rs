@@ -122,12 +122,23 @@ pub struct PreConfiguration {
     pub main_config: Map<String, Value>,
     /// Mock identity providers.
     pub oauth_servers: Vec<MockProviderConfig>,
+    /// Mock providers whose tokens muster accepts beside those of its own.
+    pub trusted_issuers: Vec<TrustedMock>,
     /// Additional files below the configuration directory: path and text.
     pub files: Vec<(String, String)>,
     /// Additional environment variables of the instance.
     pub env: Vec<(String, String)>,
     /// Additional arguments of `muster serve`.
     pub serve_args: Vec<String>,
+}
+
+/// A mock provider whose tokens muster accepts.
+#[derive(Debug, Clone)]
+pub struct TrustedMock {
+    /// The provider.
+    pub provider: String,
+    /// The settings of `trustedIssuers` besides the issuer and its keys.
+    pub settings: Map<String, Value>,
 }
 
 /// An upstream MCP server.

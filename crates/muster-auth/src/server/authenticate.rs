@@ -10,12 +10,13 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
     credentials::{BearerToken, IdTokenSource, Principal},
+    glob::Glob,
     logins::LoginError,
 };
 use tokio::time::Instant;
 
 use super::{
-    Inner,
+    Inner, TrustedIssuerConfig,
     logins::{LoginIdTokens, TokenRecord, access_key, last_login_key},
     provider::{Identity, ProviderError},
     responses::{self, OAuthError, Reply},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     jwks::{JwksCache, JwksError},
-    jwt::{Claims, ExpectedClaims, Jwt},
+    jwt::{Claims, ExpectedClaims, Jwt, JwtError},
     random,
     text::printable,
 };
@@ -53,9 +54,40 @@ pub(super) fn not_allowed(id: &str, email: Option<&str>) -> OAuthError {
 /// Another issuer whose signed tokens are accepted.
 #[derive(Debug)]
 pub(super) struct TrustedIssuerKeys {
-    pub(super) issuer: String,
-    pub(super) audiences: Vec<String>,
+    pub(super) config: TrustedIssuerConfig,
     pub(super) keys: JwksCache,
+}
+
+impl TrustedIssuerKeys {
+    /// Checks what the issuer's configuration requires beyond a valid signature, and returns the claims of the
+    /// user. The token was verified.
+    fn accept(&self, token: &str, mut claims: Claims) -> Result<Claims, JwtError> {
+        let TrustedIssuerConfig { claims: required, subject_claim, types, .. } = &self.config;
+        let jwt = Jwt::parse(token).ok_or(JwtError::Malformed)?;
+        if !types.is_empty() && !types.iter().any(|typ| typ.eq_ignore_ascii_case(jwt.typ())) {
+            return Err(JwtError::Type);
+        }
+        let text = |name: &str| claim(token, name);
+        let fits = |(name, pattern): &(String, Glob)| {
+            text(name).is_some_and(|value| pattern.matches(&value))
+        };
+        if !required.iter().all(fits) {
+            return Err(JwtError::Claim);
+        }
+        if let Some(name) = subject_claim {
+            let subject = text(name).filter(|subject| !subject.is_empty());
+            claims.sub = subject.ok_or(JwtError::Subject)?;
+        }
+        Ok(claims)
+    }
+}
+
+/// A claim of a token that is text.
+fn claim(token: &str, name: &str) -> Option<String> {
+    let payload = random::from_base64url(token.split('.').nth(1)?)?;
+    let claims: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&payload).ok()?;
+    claims.get(name)?.as_str().map(str::to_owned)
 }
 
 /// The one bucket of invalid tokens: the provider is protected, whatever addresses they come from.
@@ -148,16 +180,20 @@ impl Inner {
                 Err(err) => invalid_or_unavailable(&err),
             };
         }
-        let trusted = self.trusted.iter().find(|one| one.issuer.trim_end_matches('/') == issuer);
+        let trusted =
+            self.trusted.iter().find(|one| one.config.issuer.trim_end_matches('/') == issuer);
         let Some(trusted) = trusted else { return Ok((Validation::Invalid, INVALID_TTL)) };
         let expected = ExpectedClaims {
-            issuer: &trusted.issuer,
-            audiences: &trusted.audiences,
+            issuer: &trusted.config.issuer,
+            audiences: &trusted.config.audiences,
             nonce: None,
             now: self.clock.now(),
         };
-        match trusted.keys.verify(token, &expected).await {
-            Ok(claims) => Ok(self.valid_jwt(&issuer, claims, None)),
+        let verified = trusted.keys.verify(token, &expected).await;
+        match verified.and_then(|claims| Ok(trusted.accept(token, claims)?)) {
+            // A server that the operator configured with `forwardToken` gets the token as it is, with the
+            // user and the agent that acts for them.
+            Ok(claims) => Ok(self.valid_jwt(&issuer, claims, Some(token))),
             Err(JwksError::Token(reason)) => {
                 tracing::info!("a token of `{issuer}` is not valid: {reason}");
                 Ok((Validation::Invalid, INVALID_TTL))
@@ -201,7 +237,7 @@ impl Inner {
         Ok((Validation::Valid(Arc::new(principal)), PROVIDER_TTL))
     }
 
-    /// The principal of a verified token. A token of the provider is an ID token for servers as well.
+    /// The principal of a verified token, which can be forwarded to servers.
     fn valid_jwt(
         &self,
         issuer: &str,

@@ -3,6 +3,7 @@
 use std::{fs, time::Duration};
 
 use muster_config::settings::{OAuthServer, Storage as StorageSetting};
+use muster_core::glob::{CaseSensitivity, Glob};
 use muster_net::{AddressPolicy, BadCertificate, TrustStore};
 use thiserror::Error;
 
@@ -76,6 +77,11 @@ pub enum ConfigError {
         "`aggregator.oauth.server.sessionDuration` is `{0}`: write a number with `h`, `m` or `s`, such as `720h`"
     )]
     Duration(String),
+    /// A pattern of a claim cannot be read.
+    #[error(
+        "`aggregator.oauth.server.trustedIssuers` has an invalid pattern for the claim `{0}`: `{1}`"
+    )]
+    Claim(String, String),
     /// A network is invalid.
     #[error(
         "`aggregator.oauth.server.trustedProxyCIDRs` has `{0}`: write a network such as `10.0.0.0/8`"
@@ -126,6 +132,31 @@ pub struct TrustedIssuerConfig {
     pub issuer: String,
     /// A token must have one of these audiences.
     pub audiences: Vec<String>,
+    /// Patterns of the claims that a token must have.
+    pub claims: Vec<(String, Glob)>,
+    /// The claim that names the user; none for `sub`.
+    pub subject_claim: Option<String>,
+    /// The accepted `typ` headers; none for every type that authenticates a user.
+    pub types: Vec<String>,
+    /// The URL of its keys; none if its metadata names it.
+    pub jwks_url: Option<String>,
+    /// Where its keys may be.
+    pub policy: AddressPolicy,
+}
+
+impl TrustedIssuerConfig {
+    /// An issuer whose tokens need nothing but one of these audiences.
+    pub fn new(issuer: impl Into<String>, audiences: Vec<String>) -> Self {
+        Self {
+            issuer: issuer.into(),
+            audiences,
+            claims: Vec::new(),
+            subject_claim: None,
+            types: Vec::new(),
+            jwks_url: None,
+            policy: AddressPolicy::Loopback,
+        }
+    }
 }
 
 /// Where logins are stored.
@@ -331,7 +362,29 @@ fn trusted_issuers(
             audiences = vec![base_url.to_owned(), format!("{base_url}/mcp")];
             audiences.extend(non_empty(&settings.resource_identifier));
         }
-        trusted.push(TrustedIssuerConfig { issuer: one.issuer.clone(), audiences });
+        let policy = match one.allow_private_ip_jwks {
+            true => AddressPolicy::Private,
+            false => AddressPolicy::Loopback,
+        };
+        if !one.jwks_url.is_empty() {
+            check_url("trustedIssuers.jwksUrl", &one.jwks_url, policy)?;
+        }
+        let mut claims = Vec::new();
+        for (claim, pattern) in &one.allowed_claims {
+            // Brackets have no meaning in these patterns.
+            let literal = pattern.replace('[', "[[]");
+            let glob = Glob::new(&literal, CaseSensitivity::Sensitive)
+                .map_err(|_| ConfigError::Claim(claim.clone(), pattern.clone()))?;
+            claims.push((claim.clone(), glob));
+        }
+        trusted.push(TrustedIssuerConfig {
+            claims,
+            subject_claim: non_empty(&one.subject_claim),
+            types: one.accepted_typ_headers.clone(),
+            jwks_url: non_empty(&one.jwks_url),
+            policy,
+            ..TrustedIssuerConfig::new(one.issuer.clone(), audiences)
+        });
     }
     Ok(trusted)
 }

@@ -235,10 +235,10 @@ fn config(issuer: &str) -> ServerConfig {
             timeout: Duration::from_millis(500),
         },
         trusted_audiences: vec!["kubectl".to_owned()],
-        trusted_issuers: vec![TrustedIssuerConfig {
-            issuer: format!("{issuer}/other"),
-            audiences: vec!["gateway".to_owned()],
-        }],
+        trusted_issuers: vec![TrustedIssuerConfig::new(
+            format!("{issuer}/other"),
+            vec!["gateway".to_owned()],
+        )],
         registration_token: Some(REGISTRATION.to_owned().into()),
         public_registration: true,
         trusted_schemes: vec!["cursor".to_owned()],

@@ -1,5 +1,7 @@
 //! One key of the configuration.
 
+use std::collections::BTreeMap;
+
 use muster_core::{
     fields::{EMPTY, FALSE, FieldDefault, FieldType, NONE},
     secret::Secret,
@@ -242,6 +244,30 @@ impl Setting for Vec<String> {
 
     fn view(&self) -> Json {
         Json::from(self.clone())
+    }
+}
+
+impl Setting for BTreeMap<String, String> {
+    type Literal = ();
+
+    const TYPE: FieldType = FieldType::Map(&FieldType::String);
+    const UNSET: FieldDefault = NONE;
+
+    fn literal((): ()) -> Self {
+        Self::new()
+    }
+
+    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
+        Some(reader.map(node, Reader::text)?.into_iter().collect())
+    }
+
+    fn value(&self) -> Value {
+        let pairs = self.iter().map(|(key, value)| (Value::Text(key.clone()), value.value()));
+        Value::Map(pairs.collect())
+    }
+
+    fn view(&self) -> Json {
+        self.iter().map(|(key, value)| (key.clone(), value.view())).collect()
     }
 }
 

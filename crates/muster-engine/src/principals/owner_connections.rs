@@ -9,13 +9,17 @@ use std::{
 use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::Backend, backoff::Backoff, call::Owner, catalog::CatalogSource, name::BackendName,
+    backend::{Backend, BoxFuture},
+    backoff::Backoff,
+    call::Owner,
+    catalog::CatalogSource,
+    name::BackendName,
     request::Change,
 };
 use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::{
     sync::{Mutex, broadcast, watch},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 
 use crate::{
@@ -33,11 +37,26 @@ const LOGIN_WINDOW: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_secs(5 * 60), max: Duration::from_secs(30 * 60) };
 
+/// How long requests wait for the first background connections after a login.
+const FIRST_ATTEMPTS: Duration = Duration::from_secs(15);
+
 /// The connections of one owner.
 #[derive(Debug)]
 pub(crate) struct OwnerConnections {
     pub(super) owner: Owner,
     state: RwLock<OwnerState>,
+    /// The number of background attempts that run.
+    attempting: watch::Sender<usize>,
+}
+
+/// A background attempt to connect a server, until it is dropped.
+#[derive(Debug)]
+pub(super) struct RunningAttempt(watch::Sender<usize>);
+
+impl Drop for RunningAttempt {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
 }
 
 #[derive(Debug)]
@@ -53,6 +72,8 @@ struct OwnerState {
     login_attempts: VecDeque<Instant>,
     /// The gateway login that servers were last connected for.
     login: Option<(Arc<str>, bool)>,
+    /// Until when requests wait for the first attempts of that login.
+    wait_until: Option<Instant>,
     /// The attempts to connect servers for that login.
     attempts: BTreeMap<String, ConnectAttempt>,
     /// Whether single sign-on failed, by server.
@@ -116,10 +137,35 @@ impl OwnerConnections {
             used: Instant::now(),
             login_attempts: VecDeque::new(),
             login: None,
+            wait_until: None,
             attempts: BTreeMap::new(),
             sso_failed: BTreeMap::new(),
         };
-        Self { owner, state: RwLock::new(state) }
+        Self { owner, state: RwLock::new(state), attempting: watch::Sender::new(0) }
+    }
+
+    /// Counts an attempt until it is dropped.
+    pub(super) fn begin_attempt(&self) -> RunningAttempt {
+        self.attempting.send_modify(|running| *running += 1);
+        RunningAttempt(self.attempting.clone())
+    }
+
+    /// Waits for the first attempts after a login; `None` if there is nothing to wait for.
+    pub(super) fn first_attempts(&self, now: Instant) -> Option<BoxFuture<'static, ()>> {
+        let until = self.read().wait_until.filter(|until| *until > now)?;
+        if *self.attempting.borrow() == 0 {
+            return None;
+        }
+        let mut attempting = self.attempting.subscribe();
+        Some(Box::pin(async move {
+            // A slower server appears later, with a change notification.
+            drop(timeout_at(until, attempting.wait_for(|running| *running == 0)).await);
+        }))
+    }
+
+    /// Whether background attempts run.
+    fn is_attempting(&self) -> bool {
+        *self.attempting.borrow() > 0
     }
 
     fn read(&self) -> RwLockReadGuard<'_, OwnerState> {
@@ -158,6 +204,8 @@ impl OwnerConnections {
                 OwnerStanding::Connected { counts: counts(&offered.source), since: offered.since }
             }
             Some(_) => OwnerStanding::Connecting,
+            // An attempt that runs may still succeed.
+            None if self.is_attempting() => OwnerStanding::Connecting,
             None if state.sso_failed.get(server) == Some(&true) => OwnerStanding::SsoFailed,
             None => OwnerStanding::None,
         }
@@ -203,6 +251,8 @@ impl OwnerConnections {
         if state.login.as_ref() != Some(&login) {
             state.login = Some(login);
             state.attempts.clear();
+            state.sso_failed.clear();
+            state.wait_until = Some(now + FIRST_ATTEMPTS);
         }
         let mut due = Vec::new();
         for known in servers {

@@ -12,7 +12,7 @@ const BACKOFF: Duration = Duration::from_secs(6 * 60);
 /// A caller becomes active after some time, and all background work finishes.
 async fn becomes_active(world: &World, who: &Caller, after: Duration) -> usize {
     tokio::time::advance(after).await;
-    world.dispatcher.touch(who);
+    world.dispatcher.touch(who).await;
     // The paused clock advances only when every task is idle.
     tokio::time::sleep(Duration::from_millis(1)).await;
     world.guarded.connected("one")

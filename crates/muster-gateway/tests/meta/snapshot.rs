@@ -41,7 +41,9 @@ impl CallerSnapshots for ChangingCatalog {
         }
     }
 
-    fn touch(self: Arc<Self>, _: &Caller) {}
+    fn touch(self: Arc<Self>, _: &Caller) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// A gateway with one tool, one resource and one prompt, all answering `result`.

@@ -6,7 +6,7 @@
 use http::{Request, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::{BuiltinResult, oauth, optional, required};
+use super::{BuiltinResult, oauth, optional, required, token_ref};
 use crate::{
     client::ToolResponse,
     context::ScenarioContext,
@@ -130,8 +130,12 @@ pub(super) async fn reconnect(
     context: &mut ScenarioContext,
     args: &Map<String, Value>,
 ) -> BuiltinResult {
-    let token = required(args, "token")?.to_owned();
-    context.reconnect(token).await.map_err(|err| err.to_string())?;
+    let token = match optional(args, "token_ref") {
+        Some(_) => token_ref(context, args, "token_ref")?,
+        None => required(args, "token")?,
+    };
+    let failed = |err| format!("reconnect with token failed: {err}");
+    context.reconnect(token.to_owned()).await.map_err(failed)?;
     Ok(json!({"success": true, "message": "Connected again with the token"}))
 }
 

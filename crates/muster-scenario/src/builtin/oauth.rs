@@ -79,8 +79,20 @@ pub(super) fn inject(context: &ScenarioContext, args: &Map<String, Value>) -> Bu
     }))
 }
 
-pub(super) fn mint(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
+pub(super) fn mint(context: &mut ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let core = provider(context, required(args, "server")?)?;
+    if let Some(name) = optional(args, "name") {
+        required(args, "sub")?;
+        let audience = format!("http://localhost:{}", context.instance.port());
+        let mut claims = Map::from_iter([("aud".to_owned(), Value::from(audience))]);
+        for key in ["sub", "iss", "aud", "email", "email_verified", "groups", "act"] {
+            claims.extend(args.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+        let token = core.mint_jwt(optional(args, "typ"), &claims);
+        context.tokens.insert(name.to_owned(), token);
+        let message = format!("Minted the token '{name}'");
+        return Ok(json!({"success": true, "name": name, "message": message}));
+    }
     let identity = user::identity("minted", args).unwrap_or_else(|| context.identity());
     let minted = core.mint(&identity, optional(args, "scope").unwrap_or_default());
     Ok(json!({

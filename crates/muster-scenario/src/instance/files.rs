@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::oauth;
 use crate::{
     oauth::Providers,
-    scenario::{ObjectKind, PreConfiguration, ScenarioServer, ServerKind},
+    scenario::{ObjectKind, PreConfiguration, ScenarioServer, ServerKind, TrustedMock},
     template,
 };
 
@@ -27,6 +27,8 @@ pub(super) struct FileContext<'a> {
     pub(super) urls: BTreeMap<String, String>,
     /// The mock identity providers.
     pub(super) providers: &'a Providers,
+    /// Those whose tokens muster accepts beside those of its own.
+    pub(super) trusted_issuers: &'a [TrustedMock],
 }
 
 /// A file to write.

@@ -36,7 +36,16 @@ pub(super) fn section(context: &FileContext<'_>) -> Option<Value> {
             "clientId": idp.config().client_id,
             "clientSecret": idp.config().client_secret.clone().unwrap_or_default(),
         });
-        let server = json!({
+        let trusted = context.trusted_issuers.iter().filter_map(|trusted| {
+            let issuer = context.providers.get(&trusted.provider)?.state().issuer().to_owned();
+            let mut settings = trusted.settings.clone();
+            settings.insert("jwksUrl".to_owned(), format!("{issuer}/jwks").into());
+            settings.insert("issuer".to_owned(), issuer.into());
+            settings.insert("allowPrivateIPJWKS".to_owned(), true.into());
+            Some(Value::Object(settings))
+        });
+        let trusted: Vec<Value> = trusted.collect();
+        let mut server = json!({
             "enabled": true,
             "baseUrl": base,
             "provider": "dex",
@@ -45,6 +54,10 @@ pub(super) fn section(context: &FileContext<'_>) -> Option<Value> {
             "allowLocalhostRedirectURIs": true,
             "allowPublicClientRegistration": true,
         });
+        if let Some(server) = server.as_object_mut().filter(|_| !trusted.is_empty()) {
+            server.insert("trustedIssuers".to_owned(), trusted.into());
+            server.insert("resourceIdentifier".to_owned(), base.as_str().into());
+        }
         section.insert("server".to_owned(), server);
     }
     Some(section)

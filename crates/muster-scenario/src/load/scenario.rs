@@ -10,6 +10,7 @@ use crate::{
     go_format,
     mock::{self, ErrorStyle},
     oauth,
+    oauth::config::Feature,
     scenario::{
         Budget, ConfigObject, Expected, ExpectedNotification, MockTransport, ObjectKind,
         PreConfiguration, Presence, Scenario, ScenarioServer, ServerKind, Step,
@@ -168,6 +169,21 @@ fn setup(node: &Node, diagnostics: &mut Diagnostics) -> Option<PreConfiguration>
     for (path, node) in fields.items("mock_oauth_servers", diagnostics) {
         setup.oauth_servers.extend(oauth::config::provider(node, &path, diagnostics));
     }
+    let path = fields.at("muster_broker");
+    if let Some(node) = fields.get("muster_broker")
+        && let Some(mut fields) = Fields::open(node, &path, diagnostics)
+    {
+        for (path, node) in fields.items("trusted_issuers", diagnostics) {
+            setup.trusted_issuers.extend(oauth::config::trusted(node, &path, diagnostics));
+        }
+        fields.finish(&[], diagnostics);
+    }
+    // Only signed tokens can be trusted, and their keys are fetched with TLS.
+    for provider in &mut setup.oauth_servers {
+        if setup.trusted_issuers.iter().any(|trusted| trusted.provider == provider.name) {
+            provider.features.extend([Feature::SignTokens, Feature::Tls]);
+        }
+    }
     let pairs = |node: &Node| {
         let pairs = object(node)?.into_iter().map(|(key, value)| match value {
             Value::String(text) => (key, text),
@@ -192,7 +208,8 @@ fn check_references(setup: &PreConfiguration, line: usize, diagnostics: &mut Dia
         guard.provider.iter().chain(exchange)
     });
     let trusted = setup.oauth_servers.iter().flat_map(|server| &server.trusted);
-    for name in of_guards.chain(trusted.map(|(_, name)| name)) {
+    let brokered = setup.trusted_issuers.iter().map(|trusted| &trusted.provider);
+    for name in of_guards.chain(trusted.map(|(_, name)| name)).chain(brokered) {
         if !known.contains(&name.as_str()) {
             let text = format!("unknown mock OAuth server `{name}`");
             diagnostics.error(line, "pre_configuration", text);

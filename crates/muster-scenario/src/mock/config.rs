@@ -130,6 +130,7 @@ fn tool(
             .into_iter()
             .filter_map(|(path, node)| response(node, &path, diagnostics))
             .collect(),
+        echo_token: fields.read("echo_token", diagnostics, boolean).unwrap_or_default(),
         written: json(node),
     };
     fields.finish(&[], diagnostics);

@@ -116,6 +116,15 @@ impl MockServer {
         Some((id, plan))
     }
 
+    /// Whether a message calls a tool that shows the token that it was called with.
+    pub(crate) fn echoes_token(&self, message: &Message) -> bool {
+        let Message::Request { method, params, .. } = message else { return false };
+        let name = params.get("name").and_then(Value::as_str);
+        let state = self.state.borrow();
+        method == "tools/call"
+            && state.tools.iter().any(|tool| tool.echo_token && Some(tool.name.as_str()) == name)
+    }
+
     fn initialize(&self, params: &Value) -> Value {
         let wanted = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let [newest, ..] = VERSIONS;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use muster_config::yaml::Node;
 
-use crate::load::node::{Diagnostics, Fields, boolean, span, text, texts};
+use crate::{
+    load::node::{Diagnostics, Fields, boolean, json, span, text, texts},
+    scenario::TrustedMock,
+};
 
 /// The default token lifetime.
 const LIFETIME: Duration = Duration::from_secs(3600);
@@ -244,12 +247,38 @@ fn discovery(node: &Node) -> Result<MetadataLocation, String> {
     }
 }
 
+/// Reads a provider whose tokens muster accepts.
+pub(crate) fn trusted(
+    node: &Node,
+    path: &str,
+    diagnostics: &mut Diagnostics,
+) -> Option<TrustedMock> {
+    const SETTINGS: [(&str, &str); 4] = [
+        ("allowed_audiences", "allowedAudiences"),
+        ("allowed_claims", "allowedClaims"),
+        ("subject_claim", "subjectClaim"),
+        ("accepted_typ_headers", "acceptedTypHeaders"),
+    ];
+    let mut fields = Fields::open(node, path, diagnostics)?;
+    let provider = fields.required("oauth_server_ref", diagnostics, "oauth_server_ref is required");
+    let settings = SETTINGS
+        .into_iter()
+        .filter_map(|(key, setting)| Some((setting.to_owned(), fields.get(key).map(json)?)));
+    let settings = settings.collect();
+    fields.finish(&[], diagnostics);
+    Some(TrustedMock { provider, settings })
+}
+
 /// Reads the authorization settings of a server.
 pub(crate) fn guard(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<GuardConfig> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let mut guard = GuardConfig {
         required: fields.read("required", diagnostics, boolean).unwrap_or_default(),
-        provider: fields.read("mock_oauth_server_ref", diagnostics, text),
+        provider: fields.read("trust_issuer_ref", diagnostics, text).or(fields.read(
+            "mock_oauth_server_ref",
+            diagnostics,
+            text,
+        )),
         scope: fields.read("scope", diagnostics, text).filter(|scope| !scope.is_empty()),
         forward_token: fields.read("forward_token", diagnostics, boolean).unwrap_or_default(),
         required_audiences: fields

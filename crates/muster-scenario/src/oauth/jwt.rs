@@ -59,10 +59,18 @@ pub fn challenge_of(verifier: &str) -> String {
 
 /// Encodes a token with these claims.
 pub fn token(claims: &Value, key: Option<&SigningKey>) -> String {
-    let head = match key {
-        Some(key) => json!({"alg": "ES256", "typ": "JWT", "kid": key.id}),
-        None => json!({"alg": "none", "typ": "JWT"}),
+    typed_token(claims, Some("JWT"), key)
+}
+
+/// Encodes a token with these claims and this type.
+pub fn typed_token(claims: &Value, typ: Option<&str>, key: Option<&SigningKey>) -> String {
+    let mut head = match key {
+        Some(key) => json!({"alg": "ES256", "kid": key.id}),
+        None => json!({"alg": "none"}),
     };
+    if let (Some(head), Some(typ)) = (head.as_object_mut(), typ) {
+        head.insert("typ".to_owned(), typ.into());
+    }
     let signed = format!("{}.{}", encode(head.to_string()), encode(claims.to_string()));
     let signature = key.and_then(|key| key.pair.sign(&key.random, signed.as_bytes()).ok());
     format!("{signed}.{}", signature.map(encode).unwrap_or_default())

@@ -134,7 +134,7 @@ enum TokenRejection {
 }
 
 /// The bearer token in an `Authorization` header.
-pub(super) fn bearer(header: &str) -> Option<&str> {
+pub(crate) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }

@@ -20,6 +20,7 @@ fn check(before: &str, expect: Expect) {
         port: 18_000,
         control: 4000,
         urls: BTreeMap::from([("far".to_owned(), "http://localhost:1/sse".to_owned())]),
+        trusted_issuers: &[],
         providers: &providers,
     };
     let files = plan(&scenario.setup, &context).unwrap();

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::sleep};
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     mock::{engine::PlannedReply, fault::FaultKind, stdio::GARBAGE},
+    oauth::{jwt, resource_guard::bearer},
     wire::{self, Message},
 };
 
@@ -39,8 +40,11 @@ pub(super) async fn respond(
     }
     match *request.method() {
         Method::POST => {
+            let token = request.headers().get(header::AUTHORIZATION);
+            let token = token.and_then(|value| value.to_str().ok()).and_then(bearer);
+            let token = token.map(str::to_owned);
             let text = read_body(request).await?;
-            post(&state, &text, session, &socket).await
+            post(&state, &text, token.as_deref(), session, &socket).await
         }
         Method::GET => {
             let (sender, chunks) = mpsc::channel(STREAM_CAPACITY);
@@ -60,12 +64,19 @@ pub(super) async fn respond(
 async fn post(
     state: &RemoteState,
     text: &str,
+    token: Option<&str>,
     session: Option<String>,
     socket: &Socket,
 ) -> io::Result<Response<Body>> {
     let Some(message) = wire::parse(text) else { return empty(StatusCode::BAD_REQUEST) };
+    let echoes = state.mock.echoes_token(&message);
     let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
-    let Some((id, plan)) = state.mock.handle(message) else { return empty(StatusCode::ACCEPTED) };
+    let Some((id, mut plan)) = state.mock.handle(message) else {
+        return empty(StatusCode::ACCEPTED);
+    };
+    if echoes {
+        plan.outcome = plan.outcome.map(|result| with_token(&result, token.unwrap_or_default()));
+    }
     let mut answer = send(&id, plan, socket).await?;
     if begins && session.is_none() {
         let session = new_session();
@@ -75,6 +86,15 @@ async fn post(
         state.open(session, SessionStream { sender: None, socket: Weak::new() });
     }
     Ok(answer)
+}
+
+/// A result beside the token that it was requested with.
+fn with_token(result: &Value, token: &str) -> Value {
+    let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
+    let response: Value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+    let claims = jwt::claims(token);
+    let echo = json!({"response": response, "received_token": token, "claims": claims});
+    json!({"content": [{"type": "text", "text": echo.to_string()}]})
 }
 
 async fn send(id: &Value, plan: PlannedReply, socket: &Socket) -> io::Result<Response<Body>> {
