@@ -101,8 +101,19 @@ pub struct ConnectRequest<'a> {
     pub access: Option<Arc<dyn AccessTokenSource>>,
     /// The timeout of connecting and of the handshake.
     pub limit: Duration,
+    /// The protocol era to speak; none for the newest that the server supports.
+    pub era: Option<ProtocolEra>,
     /// Notified of the server's messages and of the end of the connection.
     pub events: Arc<dyn ConnectionObserver>,
+}
+
+/// A protocol era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolEra {
+    /// With `initialize` and sessions.
+    Legacy,
+    /// Stateless.
+    Modern,
 }
 
 /// A connection, or why there is none.

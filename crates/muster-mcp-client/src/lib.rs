@@ -37,7 +37,7 @@ use muster_core::{
     backend::BoxFuture,
     connect::{
         ConnectError, ConnectRequest, ConnectResult, Connection, ConnectionObserver, Connector,
-        Endpoint,
+        Endpoint, ProtocolEra,
     },
     lock::Lock,
     logins::AccessTokenSource,
@@ -83,6 +83,8 @@ pub struct McpConnector {
     identity: Arc<ClientIdentity>,
     /// The protocol eras of known servers, by endpoint.
     eras: Lock<BTreeMap<String, Era>>,
+    /// The eras that the configuration chooses, by endpoint.
+    forced: Lock<BTreeMap<String, ProtocolEra>>,
     spool: Arc<Spool>,
 }
 
@@ -95,6 +97,7 @@ impl McpConnector {
             tasks: TaskTracker::new(),
             identity: Arc::new(ClientIdentity::new(identity)),
             eras: Lock::default(),
+            forced: Lock::default(),
             spool: Arc::default(),
         }
     }
@@ -253,9 +256,15 @@ impl McpConnector {
     ) -> Result<Peer, TransportError> {
         let profile = match probed {
             ProbeResult::Modern(profile) => profile,
+            ProbeResult::Legacy if self.forced_era(endpoint) == Some(ProtocolEra::Modern) => {
+                let reason = "it does not speak the modern era, which `protocolEra` requires";
+                return Err(TransportError::Invalid(reason.to_owned()));
+            }
             ProbeResult::Legacy => self.legacy_handshake(&transport, &router, endpoint).await?,
         };
-        self.eras.lock().insert(endpoint.key(), profile.era);
+        if self.forced_era(endpoint).is_none() {
+            self.eras.lock().insert(endpoint.key(), profile.era);
+        }
         debug!(server = &*router.name, "connected, protocol {}", profile.version);
         Ok(Peer::new(router, transport, profile, Arc::clone(&self.identity)))
     }
@@ -283,13 +292,28 @@ impl McpConnector {
     }
 
     fn known_era(&self, endpoint: &Endpoint) -> Option<Era> {
-        self.eras.lock().get(&endpoint.key()).copied()
+        match self.forced_era(endpoint) {
+            Some(ProtocolEra::Legacy) => Some(Era::Legacy),
+            Some(ProtocolEra::Modern) => Some(Era::Modern),
+            None => self.eras.lock().get(&endpoint.key()).copied(),
+        }
+    }
+
+    fn forced_era(&self, endpoint: &Endpoint) -> Option<ProtocolEra> {
+        self.forced.lock().get(&endpoint.key()).copied()
     }
 
     async fn connect_within(
         &self,
-        ConnectRequest { name, endpoint, access, limit, events }: ConnectRequest<'_>,
+        ConnectRequest { name, endpoint, access, limit, era, events }: ConnectRequest<'_>,
     ) -> ConnectResult {
+        {
+            let mut forced = self.forced.lock();
+            match era {
+                Some(era) => drop(forced.insert(endpoint.key(), era)),
+                None => drop(forced.remove(&endpoint.key())),
+            }
+        }
         let connecting = async {
             let peer = self.open(name, endpoint, access, limit, &events).await?;
             Ok(UpstreamConnection::new(name, peer, limit).await)

@@ -42,6 +42,9 @@ pub fn main() -> ExitCode {
         return code;
     }
     CompleteEnv::with_factory(Cli::command).var(commands::completion::ASKED_BY).complete();
+    if let Some(code) = commands::completion::complete_if_asked(&mut Cli::command()) {
+        return code;
+    }
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let typed = match Cli::try_parse_from(std::env::args_os()) {

@@ -10,13 +10,13 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
     credentials::{BearerToken, IdTokenSource, Principal},
-    glob::Glob,
     logins::LoginError,
 };
 use tokio::time::Instant;
 
 use super::{
     Inner, TrustedIssuerConfig,
+    config::ClaimPattern,
     logins::{LoginIdTokens, TokenRecord, access_key, last_login_key},
     provider::{Identity, ProviderError},
     responses::{self, OAuthError, Reply},
@@ -68,7 +68,7 @@ impl TrustedIssuerKeys {
             return Err(JwtError::Type);
         }
         let text = |name: &str| claim(token, name);
-        let fits = |(name, pattern): &(String, Glob)| {
+        let fits = |(name, pattern): &(String, ClaimPattern)| {
             text(name).is_some_and(|value| pattern.matches(&value))
         };
         if !required.iter().all(fits) {

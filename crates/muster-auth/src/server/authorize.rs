@@ -176,7 +176,8 @@ impl Inner {
     async fn redirect_to_provider(&self, flow: AuthorizationFlow) -> Result<Reply, OAuthError> {
         let metadata = self.provider.metadata().map_err(|err| unavailable(&err))?;
         let state = random::token()?;
-        let scopes = self.provider.scopes(Some(&metadata)).join(" ");
+        let asked = flow.scope.as_deref().unwrap_or_default();
+        let scopes = self.provider.scopes_with(&metadata, asked).join(" ");
         let (callback, challenge) = (self.callback_url(), random::digest_of(&flow.verifier));
         let mut query = vec![
             ("response_type", "code"),

@@ -133,7 +133,7 @@ pub struct TrustedIssuerConfig {
     /// A token must have one of these audiences.
     pub audiences: Vec<String>,
     /// Patterns of the claims that a token must have.
-    pub claims: Vec<(String, Glob)>,
+    pub claims: Vec<(String, ClaimPattern)>,
     /// The claim that names the user; none for `sub`.
     pub subject_claim: Option<String>,
     /// The accepted `typ` headers; none for every type that authenticates a user.
@@ -142,6 +142,28 @@ pub struct TrustedIssuerConfig {
     pub jwks_url: Option<String>,
     /// Where its keys may be.
     pub policy: AddressPolicy,
+}
+
+/// A pattern of a claim: `*` stands for any text, `?` for one character, everything else for itself.
+#[derive(Debug, Clone)]
+pub struct ClaimPattern(Glob);
+
+impl ClaimPattern {
+    /// Reads a pattern; `None` if it has a control character.
+    pub fn new(pattern: &str) -> Option<Self> {
+        let literal = Self::plain(pattern)?.replace('\\', "\\\\").replace('[', "\\[");
+        Glob::new(&literal, CaseSensitivity::Sensitive).ok().map(Self)
+    }
+
+    /// Whether the whole of a claim matches.
+    pub fn matches(&self, claim: &str) -> bool {
+        Self::plain(claim).is_some_and(|claim| self.0.matches(&claim))
+    }
+
+    /// A slash is a character like any other here, while it separates names in a [`Glob`].
+    fn plain(text: &str) -> Option<String> {
+        (!text.contains(char::is_control)).then(|| text.replace('/', "\u{1}"))
+    }
 }
 
 impl TrustedIssuerConfig {
@@ -371,11 +393,9 @@ fn trusted_issuers(
         }
         let mut claims = Vec::new();
         for (claim, pattern) in &one.allowed_claims {
-            // Brackets have no meaning in these patterns.
-            let literal = pattern.replace('[', "[[]");
-            let glob = Glob::new(&literal, CaseSensitivity::Sensitive)
-                .map_err(|_| ConfigError::Claim(claim.clone(), pattern.clone()))?;
-            claims.push((claim.clone(), glob));
+            let pattern = ClaimPattern::new(pattern)
+                .ok_or_else(|| ConfigError::Claim(claim.clone(), pattern.clone()))?;
+            claims.push((claim.clone(), pattern));
         }
         trusted.push(TrustedIssuerConfig {
             claims,
@@ -453,4 +473,25 @@ fn non_empty(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::ClaimPattern;
+
+    #[test]
+    fn claims_match_patterns() {
+        let check = |pattern: &str, claim: &str, expect: bool| {
+            assert_eq!(
+                ClaimPattern::new(pattern).unwrap().matches(claim),
+                expect,
+                "{pattern} {claim}"
+            );
+        };
+        check("system:serviceaccount:*:agent-?", "system:serviceaccount:a/b:agent-1", true);
+        check("system:serviceaccount:*:agent-?", "system:serviceaccount:a:agent-12", false);
+        check("repo:org/*", "repo:org/x/y", true);
+        check("repo:org/*", "repo:organ/x", false);
+        check("[a]\\b", "[a]\\b", true);
+        check("[a]", "a", false);
+        check("*", "a\u{1}b", false);
+        assert!(ClaimPattern::new("a\u{1}").is_none());
+    }
+}

@@ -162,6 +162,23 @@ impl Provider {
         Ok(self.http.send(request.timeout(self.config.timeout)).await?)
     }
 
+    /// The scopes to request, and those that a client requests as far as the provider supports them.
+    pub(super) fn scopes_with(&self, metadata: &ProviderMetadata, asked: &str) -> Vec<String> {
+        let mut scopes = self.scopes(Some(metadata));
+        let supported = |scope: &str| {
+            let listed = metadata.scopes.as_ref();
+            listed.is_some_and(|listed| listed.iter().any(|known| known == scope))
+        };
+        // The audiences of tokens that servers receive are for the operator to choose.
+        let allowed = |scope: &&str| !scope.starts_with("audience:") && supported(scope);
+        for scope in asked.split(' ').filter(allowed) {
+            if !scopes.iter().any(|known| known == scope) {
+                scopes.push(scope.to_owned());
+            }
+        }
+        scopes
+    }
+
     /// The scopes to request, without those that the provider does not support.
     pub(super) fn scopes(&self, metadata: Option<&ProviderMetadata>) -> Vec<String> {
         let mut scopes: Vec<String> = match self.config.kind {
@@ -216,4 +233,51 @@ fn body(response: &HttpResponse) -> Result<&[u8], ProviderError> {
 fn sanitized(code: &str) -> String {
     let letters = code.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_');
     letters.take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use muster_net::{AddressPolicy, HttpClient, TrustStore};
+
+    use super::{Provider, ProviderMetadata};
+    use crate::{
+        clock::Clock,
+        server::config::{ProviderConfig, ProviderKind},
+    };
+
+    #[test]
+    fn supported_scopes_of_clients_are_requested() {
+        let config = ProviderConfig {
+            kind: ProviderKind::Oidc,
+            issuer: "https://idp.example".to_owned(),
+            client_id: "muster".to_owned(),
+            client_secret: String::new().into(),
+            connector: None,
+            audiences: vec!["cluster".to_owned()],
+            policy: AddressPolicy::Public,
+            timeout: Duration::from_secs(1),
+        };
+        let http = HttpClient::new(Arc::new(TrustStore::system()));
+        let provider = Provider::new(config, http, Clock::system());
+        let metadata = |scopes: Option<&[&str]>| ProviderMetadata {
+            authorization_endpoint: String::new(),
+            token_endpoint: String::new(),
+            userinfo_endpoint: None,
+            revocation_endpoint: None,
+            keys: None,
+            names_issuer: false,
+            scopes: scopes.map(|all| all.iter().map(|scope| (*scope).to_owned()).collect()),
+        };
+        let listed = metadata(Some(&["openid", "email", "mcp:admin", "audience:x"]));
+        let asked = "openid mcp:admin mcp:admin mcp:other audience:x";
+        assert_eq!(
+            provider.scopes_with(&listed, asked),
+            ["openid", "email", "audience:server:client_id:cluster", "mcp:admin"]
+        );
+        // A provider that lists none may refuse what it does not know.
+        let unlisted = provider.scopes_with(&metadata(None), asked).join(" ");
+        assert!(!unlisted.contains("mcp:admin"), "{unlisted}");
+    }
 }

@@ -170,7 +170,8 @@ async fn not_mcp(
 async fn answers(connect: &dyn Connector, name: &str, spec: &McpServerSpec) -> bool {
     let (endpoint, limit) = (spec.endpoint(), OTHER_PATH);
     let events = Arc::new(OutputCollector::default());
-    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
+    let request =
+        ConnectRequest { name, endpoint: &endpoint, access: None, limit, era: None, events };
     match timeout(limit, connect.connect(request)).await {
         Ok(Ok(connection)) => {
             connection.close().await;

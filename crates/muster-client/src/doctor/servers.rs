@@ -117,7 +117,8 @@ async fn list(
     let (name, endpoint) = (&file.server.name, file.server.spec.endpoint());
     // The connector's own timeout is longer, so that running out of time is one case only.
     let limit = limit * 2;
-    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
+    let request =
+        ConnectRequest { name, endpoint: &endpoint, access: None, limit, era: None, events };
     let connected = connect.connect(request).await;
     let connection = connected.map_err(|error| Failure::Error { error, doing: "connecting" })?;
     let listed = connection.list().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use muster_core::{
-    connect::{Endpoint, MachineIdentity},
+    connect::{Endpoint, MachineIdentity, ProtocolEra},
     fields::{EMPTY, Field, FieldDefault, FieldTable, FieldType, NONE},
     server_auth::{AuthType, ServerAuth, TeleportAuth},
 };
@@ -100,6 +100,12 @@ pub static SPEC: FieldTable = FieldTable::new(
             "Timeout of a call, in seconds; `0` is no limit",
         ),
         Field::nullable(
+            "protocolEra",
+            FieldType::Enum(&["auto", "legacy", "modern"]),
+            FieldDefault::Json("\"auto\""),
+            "The protocol that the gateway speaks to the server: `legacy` begins with `initialize` and has sessions, `modern` is stateless; `auto` chooses the newest that the server supports",
+        ),
+        Field::nullable(
             "auth",
             FieldType::Object(&AUTH),
             NONE,
@@ -168,6 +174,9 @@ pub struct McpServerSpec {
     /// Timeout of a call in seconds; zero for none.
     #[serde(skip_serializing_if = "is_default")]
     pub call_timeout: u32,
+    /// The protocol era that the gateway speaks to it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub protocol_era: EraChoice,
     /// How the gateway authenticates to it.
     #[serde(skip_serializing_if = "is_default")]
     pub auth: Option<ServerAuth>,
@@ -184,6 +193,30 @@ pub struct FamilySpec {
     pub name: String,
     /// The argument that selects a server.
     pub instance_arg: String,
+}
+
+/// The choice of a protocol era.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EraChoice {
+    /// The newest that the server supports.
+    #[default]
+    Auto,
+    /// With `initialize` and sessions.
+    Legacy,
+    /// Stateless.
+    Modern,
+}
+
+impl EraChoice {
+    /// The era, if one is chosen.
+    pub const fn forced(self) -> Option<ProtocolEra> {
+        match self {
+            Self::Auto => None,
+            Self::Legacy => Some(ProtocolEra::Legacy),
+            Self::Modern => Some(ProtocolEra::Modern),
+        }
+    }
 }
 
 /// Whether a server may be connected.

@@ -164,7 +164,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         timeout: spec.timeout.into(),
         call_timeout: spec.call_timeout.into(),
         tool_prefix: spec.tool_prefix.clone(),
-family: family(spec),
+        family: family(spec),
         registered_by: entry.server.registered_by().unwrap_or_default().to_owned(),
         status_message: match open {
             Some(open) => format!("Calls fail at once: {}", open.reason()),

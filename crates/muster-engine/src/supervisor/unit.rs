@@ -366,6 +366,7 @@ async fn connect(
         endpoint: &endpoint,
         access: None,
         limit,
+        era: server.spec.protocol_era.forced(),
         events: sender,
     });
     let connection =

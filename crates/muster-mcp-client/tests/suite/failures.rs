@@ -7,12 +7,16 @@ use std::sync::{
 
 use muster_core::{
     call::{CallError, Outcome},
-    connect::{ConnectError, ConnectionEvent, Endpoint},
+    connect::{
+        ConnectError, ConnectRequest, ConnectionEvent, Connector as _, Endpoint, ProtocolEra,
+    },
 };
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
-    harness::{FakeClient, Fixture, TestConnection, connect, connector, http},
+    harness::{
+        EventRecorder, FakeClient, Fixture, TestConnection, connect, connector, http, request,
+    },
     http_server::{HttpServer, ReceivedRequest, Reply, legacy, modern},
 };
 
@@ -163,6 +167,40 @@ async fn the_era_is_detected_and_remembered() {
     assert_eq!(world.listing.tools.len(), 1);
     assert_eq!(world.listing.protocol, "2026-07-28");
     assert!(web.requests_of("initialize").is_empty());
+}
+
+#[tokio::test]
+async fn the_configuration_chooses_the_era() {
+    // A server of both eras.
+    let web = HttpServer::start(|request| match request.is("server/discover") {
+        true => modern(request, |_| None),
+        false if request.header("mcp-protocol-version") == Some("2026-07-28") => {
+            modern(request, |_| None)
+        }
+        false => legacy(request, |_| None),
+    })
+    .await;
+    let (connector, endpoint) = (connector(), http(&web.url));
+    let protocol = async |era: Option<ProtocolEra>| {
+        let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
+        let asked = request(&endpoint, None, Arc::new(EventRecorder(sender)));
+        let connection = connector.connect(ConnectRequest { era, ..asked }).await.unwrap();
+        connection.list().await.unwrap().protocol
+    };
+    assert_eq!(protocol(None).await, "2026-07-28");
+    assert_eq!(protocol(Some(ProtocolEra::Legacy)).await, "2025-06-18");
+    assert_eq!(protocol(Some(ProtocolEra::Modern)).await, "2026-07-28");
+    // A choice that is withdrawn is not remembered.
+    assert_eq!(protocol(Some(ProtocolEra::Legacy)).await, "2025-06-18");
+    assert_eq!(protocol(None).await, "2026-07-28");
+
+    let old = HttpServer::start(|request| legacy(request, |_| None)).await;
+    let endpoint = http(&old.url);
+    let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
+    let asked = request(&endpoint, None, Arc::new(EventRecorder(sender)));
+    let asked = ConnectRequest { era: Some(ProtocolEra::Modern), ..asked };
+    let refused = connector.connect(asked).await.unwrap_err();
+    assert!(refused.to_string().contains("protocolEra"), "{refused}");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub fn raw(text: &str) -> Raw {
 
 /// Records connection events.
 #[derive(Debug)]
-pub struct EventRecorder(mpsc::UnboundedSender<ConnectionEvent>);
+pub struct EventRecorder(pub mpsc::UnboundedSender<ConnectionEvent>);
 
 impl ConnectionObserver for EventRecorder {
     fn on_event(&self, event: ConnectionEvent) {
@@ -164,7 +164,7 @@ pub fn request(
     access: Option<Arc<dyn AccessTokenSource>>,
     events: Arc<dyn ConnectionObserver>,
 ) -> ConnectRequest<'_> {
-    ConnectRequest { name: "srv", endpoint, access, limit: LIMIT, events }
+    ConnectRequest { name: "srv", endpoint, access, limit: LIMIT, era: None, events }
 }
 
 pub async fn connect(

@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, header};
 
+use super::responses::SESSION;
+
 const JSON: &str = "application/json";
 const BOTH: &str = "application/json, text/event-stream";
 
@@ -34,6 +36,16 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
         }
     }
     if is_given { accepts } else { Accepts { json: true, events: true } }
+}
+
+/// Whether a `GET` is not from a client of the protocol, but from a program that looks whether the gateway is
+/// there: it names neither a session nor a protocol version nor event streams.
+pub(super) fn is_plain_get(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter();
+    let mut ranges = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
+    !headers.contains_key(&SESSION)
+        && !headers.contains_key("mcp-protocol-version")
+        && !ranges.any(|range| essence(range).eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Whether the body may be JSON. Browsers send other types across origins without a preflight request.

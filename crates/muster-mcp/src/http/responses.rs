@@ -85,6 +85,16 @@ pub(super) fn no_session(is_named: bool, id: Option<&RawValue>) -> Response<Body
     error(status, id, &RpcError::new(code, message))
 }
 
+/// The response to a plain `GET` of the endpoint: an event stream that says what the address is for, and ends.
+pub(super) fn greeting() -> Response<Body> {
+    const TEXT: &[u8] = b": an MCP endpoint; send JSON-RPC messages by POST\n\n";
+    let mut response = Response::new(Body::Whole(Some(Bytes::from_static(TEXT))));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// The HTTP method is not allowed.
 pub(super) fn not_allowed(allowed: &'static str) -> Response<Body> {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{
     App, Local,
-    accept::{Accepts, accepts, is_json},
+    accept::{Accepts, accepts, is_json, is_plain_get},
     body::{Body, EventStream},
     call_limits::{CallPlace, CallerKey},
     coarse_timer::CoarseDeadline,
@@ -123,6 +123,7 @@ impl Router {
         };
         match (route, &head.method) {
             (Route::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
+            (Route::Endpoint, &Method::GET) if is_plain_get(&head.headers) => responses::greeting(),
             (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
             (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
             (Route::Endpoint, _) => responses::not_allowed("POST, GET, DELETE"),

@@ -22,10 +22,10 @@ async fn paths_and_methods() {
     let server = start().await;
     for (method, path, status) in [
         ("GET", "/health", 200),
-        ("GET", "/mcp", 405),
+        ("GET", "/mcp", 200),
         ("DELETE", "/mcp", 405),
         ("PUT", "/mcp", 405),
-        ("GET", "/", 405),
+        ("GET", "/", 200),
         ("POST", "/sse", 405),
         ("GET", "/message", 405),
         ("POST", "/message", 404),
@@ -34,6 +34,12 @@ async fn paths_and_methods() {
         let reply = server.send(method, path, &[], "").await;
         assert_eq!(reply.status.as_u16(), status, "{method} {path}");
     }
+    // A client of the protocol learns that there is no stream without a session.
+    let stream = server.send("GET", "/mcp", &[("accept", "text/event-stream")], "").await;
+    assert_eq!(stream.status.as_u16(), 405);
+    let plain = server.send("GET", "/mcp", &[("accept", "*/*")], "").await;
+    assert_eq!(plain.status.as_u16(), 200);
+    assert!(plain.text().await.starts_with(": an MCP endpoint"));
     let health = server.send("GET", "/health", &[], "").await;
     assert_eq!(health.json().await, json!({"status": "ok"}));
     let lost = server.send("POST", "/mpc", &[], "").await.text().await;

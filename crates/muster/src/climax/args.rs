@@ -21,6 +21,13 @@ pub struct Cli {
 const AFTER_HELP: &str = "\
 `run` may be left out: `climax git` is `climax run git`.
 
+Options of run:
+      --policy FILE        restrict tools and arguments by the rules of a file
+      --classic            show every tool directly
+      --transport NAME     stdio, or streamable-http
+      --port N             the port of streamable-http
+      --log-level LEVEL    the least important log lines that are written
+
 Examples:
   climax git                      serve the bundled git tools on stdin/stdout
   climax my-cli.yaml git docker   serve several CLIs as one server
@@ -289,6 +296,16 @@ mod tests {
         check("--help", "--help");
         check("-V", "-V");
         check("git --help", "run git --help");
+    }
+
+    #[test]
+    fn the_help_names_the_options_of_run() {
+        let help = Cli::command().render_help().to_string();
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        for option in run.get_arguments().filter_map(clap::Arg::get_long) {
+            assert!(option == "help" || help.contains(&format!("--{option}")), "--{option}");
+        }
     }
 
     #[test]

@@ -5,11 +5,16 @@
 
 mod live;
 
-use std::{collections::BTreeSet, ffi::OsStr, path::Path, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::ExitCode,
+};
 
 use clap::{Args, ValueEnum};
 use clap_complete::{
-    engine::{ArgValueCompleter, CompletionCandidate},
+    engine::{self, ArgValueCompleter, CompletionCandidate},
     env::{Bash, EnvCompleter, Fish, Powershell, Zsh},
 };
 use muster_client::{contexts::Contexts, login::AuthMode};
@@ -56,6 +61,36 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
     shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
     Printer::stdout().line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Completes the words after `__complete`, as the scripts of the original request it: a candidate per line with
+/// its description, and a directive.
+pub(crate) fn complete_if_asked(command: &mut clap::Command) -> Option<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    let asked = words.next()?;
+    let described = match asked.to_str()? {
+        "__complete" => true,
+        "__completeNoDesc" => false,
+        _ => return None,
+    };
+    let words: Vec<OsString> = std::iter::once("muster".into()).chain(words).collect();
+    let last = words.len() - 1;
+    let here = std::env::current_dir().ok();
+    let found = engine::complete(command, words, last, here.as_deref()).unwrap_or_default();
+    let printer = Printer::stdout();
+    for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
+        let value = candidate.get_value().to_string_lossy();
+        let help = candidate.get_help().map(ToString::to_string).filter(|_| described);
+        let line = match help.as_deref().and_then(|help| help.lines().next()) {
+            Some(help) => format!("{value}\t{help}"),
+            None => value.into_owned(),
+        };
+        if printer.line(&line).is_err() {
+            return Some(ExitCode::FAILURE);
+        }
+    }
+    // No files: the candidates are complete.
+    Some(if printer.line(":4").is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Completes words of a list that is made on demand.

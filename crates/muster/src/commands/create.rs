@@ -57,7 +57,8 @@ enum NewResource {
 Examples:
   muster create mcpserver files --type stdio --command mcp-files --args /srv,/tmp
   muster create mcpserver files --type stdio --command mcp-files --env ROOT=/srv --autoStart
-  muster create mcpserver search --type streamable-http --url https://search.example/mcp")]
+  muster create mcpserver search --type streamable-http --url https://search.example/mcp
+  muster create mcpserver wiki --type streamable-http --url https://wiki.example/mcp --auth-type oauth --forward-token")]
 struct Server {
     /// The name of the server
     name: String,
@@ -92,6 +93,21 @@ struct Server {
     /// An HTTP header of every request (can be repeated)
     #[arg(long, value_name = "KEY=VALUE")]
     header: Vec<String>,
+    /// How the gateway authenticates to it: oauth or none
+    #[arg(long, visible_alias = "authType", value_name = "TYPE")]
+    auth_type: Option<String>,
+    /// The issuer of its authorization server
+    #[arg(long, visible_alias = "authIssuer", value_name = "URL")]
+    auth_issuer: Option<String>,
+    /// The scopes to request, separated by spaces
+    #[arg(long, visible_alias = "authScopes", value_name = "SCOPES", requires = "auth_issuer")]
+    auth_scopes: Option<String>,
+    /// Forward the caller's own token to it
+    #[arg(long, visible_alias = "forwardToken", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    forward_token: Option<String>,
+    /// Audiences that a forwarded token must have, separated by commas
+    #[arg(long, visible_alias = "requiredAudiences", value_name = "AUDIENCES")]
+    required_audiences: Option<String>,
 }
 
 /// Create a service of a service class
@@ -202,9 +218,10 @@ impl Server {
             object.set_value("timeout", &seconds);
         }
         if let Some(args) = &self.args {
-            let args: Vec<&str> =
-                args.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-            object.set_value("args", &args);
+            object.set_value("args", &words(args));
+        }
+        if let Some(auth) = self.auth() {
+            object.set_value("auth", &auth);
         }
         for (key, flag, pairs) in
             [("env", "--env", &self.env), ("headers", "--header", &self.header)]
@@ -226,6 +243,36 @@ impl Server {
         }
         Ok(ServerDefinition { arguments: object.to_raw(), secrets })
     }
+}
+
+impl Server {
+    /// Its `auth` section; none if no flag is about it.
+    fn auth(&self) -> Option<Value> {
+        let mut auth = serde_json::Map::new();
+        let mut put = |key: &str, value: Value| drop(auth.insert(key.to_owned(), value));
+        if let Some(kind) = &self.auth_type {
+            put("type", kind.as_str().into());
+        }
+        if let Some(flag) = &self.forward_token {
+            put("forwardToken", (flag == "true").into());
+        }
+        if let Some(audiences) = &self.required_audiences {
+            put("requiredAudiences", json!(words(audiences)));
+        }
+        if let Some(issuer) = &self.auth_issuer {
+            let mut server = json!({"issuer": issuer});
+            if let (Some(server), Some(scopes)) = (server.as_object_mut(), &self.auth_scopes) {
+                server.insert("scopes".to_owned(), scopes.as_str().into());
+            }
+            put("authorizationServer", server);
+        }
+        (!auth.is_empty()).then_some(Value::Object(auth))
+    }
+}
+
+/// The words of a list that is separated by commas.
+fn words(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
 }
 
 /// The configuration directory of the gateway, if it is one of this user's on this machine.

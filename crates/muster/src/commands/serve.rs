@@ -117,7 +117,11 @@ pub(crate) fn install_log(args: &Serve) -> Result<(), CommandError> {
         (false, false) => LevelFilter::INFO,
     };
     log::install(level, log::ArgumentValues::Hidden, None)
-        .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))
+        .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
+    if args.enable_events.is_some() {
+        tracing::warn!("--enable-events is deprecated: events are always recorded");
+    }
+    Ok(())
 }
 
 /// The configuration directory.

@@ -81,6 +81,12 @@ pub(crate) struct Test {
     /// The configuration of the mock server
     #[arg(long, value_name = "FILE")]
     mock_config: Option<PathBuf>,
+    /// Accepted for compatibility, without effect
+    #[arg(long, value_name = "NAME", hide = true)]
+    config_name: Option<String>,
+    /// Accepted for compatibility, without effect
+    #[arg(long, value_name = "DIR", hide = true)]
+    config_path: Option<PathBuf>,
     /// Write the schema of all core tools instead of running scenarios
     #[arg(long, conflicts_with = "validate_scenarios")]
     generate_schema: bool,

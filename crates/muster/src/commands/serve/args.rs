@@ -57,6 +57,9 @@ pub(crate) struct Serve {
     /// Write no log lines
     #[arg(long)]
     pub(crate) silent: bool,
+    /// Accepted for compatibility: events are always recorded
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", hide = true)]
+    pub(crate) enable_events: Option<String>,
     #[command(flatten)]
     pub(crate) logins: LoginFlags,
 }
