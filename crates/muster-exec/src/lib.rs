@@ -23,6 +23,7 @@ pub mod lookup;
 pub mod pages;
 pub mod private_dir;
 mod protocol;
+pub mod replace;
 pub mod run;
 pub mod serve;
 pub mod spill;

@@ -2,12 +2,13 @@
 
 mod usage;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::{
+    climax,
     commands::{self, Command},
     error::CommandError,
     log, output,
@@ -36,10 +37,14 @@ Examples:
   muster search WORDS               find tools by what they do
   muster call TOOL key=value        call a tool";
 
-/// Parses the command line and runs the command.
+/// Parses the command line and runs the command. Under the name `climax`, as a link to this program has
+/// it, the command line is that of `climax`.
 pub fn main() -> ExitCode {
     if let Some(code) = muster_exec::serve::serve_if_launcher() {
         return code;
+    }
+    if is_climax(std::env::args_os().next()) {
+        return climax::run(std::env::args_os().skip(1));
     }
     CompleteEnv::with_factory(Cli::command).var(commands::completion::ASKED_BY).complete();
     if let Some(code) = commands::completion::complete_if_asked(&mut Cli::command()) {
@@ -57,6 +62,10 @@ pub fn main() -> ExitCode {
         output::report("Error", &error);
         error.exit_code()
     })
+}
+
+fn is_climax(program: Option<OsString>) -> bool {
+    program.is_some_and(|path| Path::new(&path).file_stem() == Some(climax::NAME.as_ref()))
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {

@@ -12,17 +12,18 @@ mod skill;
 mod tokens;
 mod validate;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use self::args::{Cli, Command};
 use crate::{entry, error::CommandError};
 
-/// Runs the command that was typed.
-pub fn main() -> ExitCode {
-    if let Some(code) = muster_exec::serve::serve_if_launcher() {
-        return code;
-    }
-    entry::enter(args::with_command(std::env::args_os().collect()), dispatch)
+/// The name of the program.
+pub(crate) const NAME: &str = "climax";
+
+/// Runs the command of a command line, which is given without the name of the program.
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words = std::iter::once(NAME.into()).chain(words).collect();
+    entry::enter(args::with_command(words), dispatch)
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {

@@ -8,6 +8,7 @@ mod approve;
 mod auth;
 mod call;
 mod check;
+mod climax;
 pub(crate) mod completion;
 mod connect;
 mod context;
@@ -23,6 +24,7 @@ mod import;
 mod list;
 mod logs;
 mod manifest;
+mod man;
 mod models;
 mod resource_kinds;
 mod resource_verb;
@@ -107,6 +109,8 @@ commands! {
     Test(Box<test::Test>) => test::run;
     Version(Box<version::Version>) => version::run;
     SelfUpdate(self_update::SelfUpdate) => self_update::run;
+    Climax(climax::Climax) => climax::run;
+    Man(man::Man) => man::run;
     #[command(alias = "completions")]
     Completion(completion::Completion) => completion::run;
 }

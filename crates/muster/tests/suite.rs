@@ -66,6 +66,8 @@ mod mcp;
 mod mistakes;
 #[path = "suite/one_gateway.rs"]
 mod one_gateway;
+#[path = "suite/one_program.rs"]
+mod one_program;
 #[path = "suite/operators.rs"]
 mod operators;
 #[path = "suite/option_injection.rs"]

@@ -69,6 +69,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster restart service", "needs a service; see verbs.rs"),
     ("muster logs mcpserver github --follow", "goes on until it is stopped"),
     ("muster completion", "writes to places of the system"),
+    ("muster man", "writes to places of the system"),
 ];
 
 #[test]

@@ -108,6 +108,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("anstyle", &["muster"]),
     ("clap", &["muster"]),
     ("clap_complete", &["muster"]),
+    ("clap_mangen", &["muster"]),
     ("comfy-table", &["muster"]),
     ("rustyline", &["muster"]),
     ("tiktoken-rs", &["muster"]),

@@ -1,0 +1,12 @@
+//! Another program in place of this one.
+
+use std::{ffi::OsString, io, os::unix::process::CommandExt as _, path::Path};
+
+/// Replaces this program by another one with these arguments. Returns only if that failed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing is started: this process goes on as another program"
+)]
+pub fn replace_process(program: &Path, args: impl IntoIterator<Item = OsString>) -> io::Error {
+    std::process::Command::new(program).args(args).exec()
+}

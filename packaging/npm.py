@@ -1,0 +1,70 @@
+"""The npm packages: `muster-mcp`, and one package for each platform that it depends on optionally."""
+
+import json
+
+from archive import ROOT, Entry, gzipped, tar
+from contents import SUMMARY, documents, version
+
+PLATFORMS = {
+    "x86_64-unknown-linux-gnu": ("linux", "x64"),
+    "aarch64-unknown-linux-gnu": ("linux", "arm64"),
+    "x86_64-apple-darwin": ("darwin", "x64"),
+    "aarch64-apple-darwin": ("darwin", "arm64"),
+}
+
+
+def build(programs, target, out):
+    return [_platform(programs, target, out), _main(out)]
+
+
+def _platform(programs, target, out):
+    system, processor = PLATFORMS[target]
+    about = {
+        "name": f"@muster-mcp/{system}-{processor}",
+        "version": version(),
+        "description": f"The programs of muster-mcp for {system} on {processor}",
+        "license": "Apache-2.0",
+        "os": [system],
+        "cpu": [processor],
+        "files": ["bin"],
+    }
+    entries = [
+        Entry("package/package.json", _json(about)),
+        Entry("package/LICENSE", documents()["LICENSE"]),
+        Entry("package/bin/muster", programs.muster(), 0o755),
+        # npm drops links: the launcher starts the `muster` beside it.
+        Entry("package/bin/climax", programs.climax(), 0o755),
+    ]
+    return _pack(out / f"muster-mcp-{system}-{processor}-{version()}.tgz", entries)
+
+
+def _main(out):
+    about = {
+        "name": "muster-mcp",
+        "version": version(),
+        "description": SUMMARY,
+        "license": "Apache-2.0",
+        "keywords": ["mcp", "ai", "agents", "cli", "gateway"],
+        "bin": {"muster": "muster.js", "climax": "climax.js"},
+        "files": ["run.js", "muster.js", "climax.js"],
+        "engines": {"node": ">=18"},
+        "optionalDependencies": {f"@muster-mcp/{o}-{c}": version() for o, c in PLATFORMS.values()},
+    }
+    start = '#!/usr/bin/env node\nrequire("./run.js")("{0}");\n'
+    entries = [
+        Entry("package/package.json", _json(about)),
+        Entry("package/README.md", documents()["README.md"]),
+        Entry("package/LICENSE", documents()["LICENSE"]),
+        Entry("package/run.js", (ROOT / "packaging/npm/run.js").read_bytes()),
+        *(Entry(f"package/{name}.js", start.format(name).encode(), 0o755) for name in ("muster", "climax")),
+    ]
+    return _pack(out / f"muster-mcp-{version()}.tgz", entries)
+
+
+def _pack(file, entries):
+    file.write_bytes(gzipped(tar(entries)))
+    return file
+
+
+def _json(value):
+    return (json.dumps(value, indent=2) + "\n").encode()
