@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Installs every package from its file in a bare Debian and uses it.
+
+    trial.py PACKAGES          the folder that scripts/package wrote
+
+Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools, and
+`muster serve` must answer `/health`. Prints how long it takes from the install command to the first answer. Needs root or
+user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "muster-test/roots"
+# The packages of each root beyond what every Debian has.
+ROOTS = {"bare": [], "python": ["python3-venv"]}
+TOOLS = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap", "umoci": "umoci"}
+PORT = 18090
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "trial", "version": "1"}},
+}
+
+
+class Failed(Exception):
+    """A package does not work; the text says why."""
+
+
+def install_tools():
+    missing = [package for program, package in TOOLS.items() if not shutil.which(program)]
+    if missing:
+        subprocess.run(["apt-get", "install", "-y", "-qq", *missing], check=True, stdout=subprocess.DEVNULL)
+
+
+def root(name, folder):
+    """A fresh copy of a Debian root, downloaded once."""
+    archive = CACHE / f"{name}.tar"
+    if not archive.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        partial = archive.with_suffix(".part.tar")
+        command = ["mmdebstrap", "--quiet", "--variant=minbase", *_included(name), "bookworm", partial]
+        subprocess.run(command, check=True)
+        partial.rename(archive)
+    target = folder / name
+    target.mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", target, "--exclude=./dev/*"], check=True)
+    return target
+
+
+def _included(name):
+    return [f"--include={','.join(ROOTS[name])}"] if ROOTS[name] else []
+
+
+def inside(place, words, extra=()):
+    """The command that runs words in a root: no network names of the host, no environment."""
+    return [
+        "bwrap", "--bind", str(place), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run",
+        "--unshare-pid", "--die-with-parent", "--clearenv", "--setenv", "PATH", "/opt/muster:/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "--setenv", "HOME", "/root", *extra, "--", *words,
+    ]
+
+
+def run(place, *words, extra=()):
+    done = subprocess.run(inside(place, words, extra), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def first_answer(place, words, extra=()):
+    """Starts an MCP server on pipes, and ends it once it listed its tools."""
+    process = subprocess.Popen(inside(place, words, extra), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdin.write(json.dumps(INITIALIZE) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline() or "null")
+        if not answer or "result" not in answer:
+            raise Failed(f"{' '.join(words)}: no answer to initialize: {answer}")
+        answered = time.monotonic()
+        for message in ({"method": "notifications/initialized"}, {"id": 2, "method": "tools/list"}):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        listed = json.loads(process.stdout.readline())
+        names = [tool["name"] for tool in listed["result"]["tools"]]
+        if "climax_search" not in names:
+            raise Failed(f"{' '.join(words)}: unexpected tools {names}")
+        return answered
+    finally:
+        process.stdin.close()
+        process.wait(timeout=10)
+
+
+def gateway_answers(place, words, extra=()):
+    process = subprocess.Popen(inside(place, words, extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for line in process.stdout:
+            if "is listening on" in line:
+                break
+        else:
+            raise Failed(f"{' '.join(words)} ended before it listened")
+        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/health", timeout=10) as answer:
+            if answer.status != 200:
+                raise Failed(f"/health answers {answer.status}")
+    finally:
+        process.terminate()
+        process.wait(timeout=15)
+
+
+def copy(packages, pattern, place):
+    found = sorted(packages.glob(pattern))
+    if len(found) != 1:
+        raise Failed(f"expected one file {pattern}, found {[file.name for file in found]}")
+    target = place / "srv" / found[0].name
+    shutil.copy(found[0], target)
+    return f"/srv/{found[0].name}"
+
+
+def tarball(packages, folder):
+    place = root("bare", folder)
+    file = copy(packages, "muster-*.tar.gz", place)
+    began = time.monotonic()
+    run(place, "sh", "-c", f"mkdir /opt/muster && tar -xzf {file} -C /opt/muster --strip-components=1")
+    return place, began, ["climax"], ["muster"], ()
+
+
+def deb(packages, folder):
+    place = root("bare", folder)
+    file = copy(packages, "muster_*.deb", place)
+    began = time.monotonic()
+    run(place, "dpkg", "-i", file)
+    for page in ("/usr/share/man/man1/muster-serve.1.gz", "/usr/share/bash-completion/completions/muster",
+                 "/usr/lib/systemd/system/muster.service"):
+        if not (place / page.lstrip("/")).exists():
+            raise Failed(f"{page} is missing")
+    return place, began, ["climax"], ["muster"], ()
+
+
+def wheel(packages, folder):
+    place = root("python", folder)
+    file = copy(packages, "muster_mcp-*.whl", place)
+    run(place, "python3", "-m", "venv", "/opt/venv")
+    began = time.monotonic()
+    run(place, "/opt/venv/bin/pip", "install", "--quiet", "--no-index", file)
+    return place, began, ["climax"], ["muster"], ()
+
+
+def npm(packages, folder):
+    """With Node and npm of this machine: Debian's npm has hundreds of packages of its own."""
+    place = root("bare", folder)
+    node = pathlib.Path(shutil.which("node") or "node").resolve()
+    modules = pathlib.Path(shutil.which("npm") or "npm").resolve().parent.parent
+    shutil.copy(node, place / "usr/local/bin/node")
+    shutil.copytree(modules, place / "usr/local/lib/node_modules/npm", symlinks=True)
+    (place / "usr/local/bin/npm").symlink_to("../lib/node_modules/npm/bin/npm-cli.js")
+    files = [copy(packages, pattern, place) for pattern in ("muster-mcp-linux-*.tgz", "muster-mcp-[0-9]*.tgz")]
+    began = time.monotonic()
+    run(place, "npm", "install", "--global", "--offline", "--omit=optional", "--no-fund", "--no-audit", *files)
+    return place, began, ["climax"], ["muster"], ()
+
+
+def image(packages, folder):
+    """The image unpacked, as its own user, with a read-only root."""
+    file = next(iter(sorted(packages.glob("muster-*.oci.tar"))))
+    layout, place = folder / "layout", folder / "bundle"
+    layout.mkdir()
+    subprocess.run(["tar", "-xf", file, "-C", layout], check=True)
+    tag = file.name.removeprefix("muster-").rsplit("-", 1)[0]
+    began = time.monotonic()
+    unpack = ["umoci", "unpack", "--rootless", "--image", f"{layout}:{tag}", place]
+    subprocess.run(unpack, check=True, stdout=subprocess.DEVNULL)
+    files = place / "rootfs"
+    for name in ("proc", "dev", "tmp", "run", "config", "state", "home"):
+        (files / name).mkdir(exist_ok=True)
+    extra = ("--ro-bind", str(files), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/state", "--tmpfs", "/config",
+             "--unshare-user", "--uid", "65532", "--gid", "65532", "--setenv", "XDG_STATE_HOME", "/state")
+    return files, began, ["/usr/bin/climax"], ["/usr/bin/muster"], extra
+
+
+KINDS = {"tarball": tarball, "deb": deb, "wheel": wheel, "npm": npm, "image": image}
+MOST_SECONDS = 5
+
+
+def trial(kind, packages, folder):
+    place, began, climax, muster, extra = KINDS[kind](packages, folder)
+    answered = first_answer(place, [*climax, "git"], extra)
+    gateway_answers(place, [*muster, "serve", "--port", str(PORT), "--state-path", "/tmp/state"], extra)
+    return answered - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", type=pathlib.Path)
+    packages = parser.parse_args().packages
+    install_tools()
+    failed = 0
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory(prefix="muster-trial-") as folder:
+            try:
+                seconds = trial(kind, packages, pathlib.Path(folder))
+            except (Failed, subprocess.CalledProcessError, OSError, ValueError) as error:
+                failed += 1
+                print(f"{kind:8} FAILED: {error}")
+                continue
+        print(f"{kind:8} ok: {seconds:.2f} s from the install command to the first answer")
+    print(f"{len(KINDS) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
