@@ -171,8 +171,8 @@ mod tests {
 
     use super::CircuitBreaker;
 
-    fn answered(breaker: &CircuitBreaker, result: Result<(), CallError>) {
-        breaker.begin().unwrap().end(&result);
+    fn answered(breaker: &CircuitBreaker, result: &Result<(), CallError>) {
+        breaker.begin().unwrap().end(result);
     }
 
     fn no_answer() -> Result<(), CallError> {
@@ -190,11 +190,11 @@ mod tests {
         let tool_error =
             || Err(CallError::Upstream { code: -32602, message: "no".to_owned(), data: None });
         for result in [no_answer(), no_answer(), tool_error(), no_answer(), no_answer(), Ok(())] {
-            answered(&breaker, result);
+            answered(&breaker, &result);
         }
         assert_eq!(breaker.open(), None, "an error of a tool is an answer");
         for _ in 0..3 {
-            answered(&breaker, no_answer());
+            answered(&breaker, &no_answer());
         }
         let said = "backend `far` is not available: it failed 3 times in a row; next attempt in ";
         assert_eq!(refusal(&breaker), format!("{said}5 s"));
@@ -211,10 +211,10 @@ mod tests {
         advance(Duration::from_secs(10)).await;
         // The caller of the probe leaves: the next call probes.
         drop(breaker.begin().unwrap());
-        answered(&breaker, Ok(()));
+        answered(&breaker, &Ok(()));
         assert_eq!(breaker.open(), None);
-        answered(&breaker, no_answer());
-        answered(&breaker, no_answer());
+        answered(&breaker, &no_answer());
+        answered(&breaker, &no_answer());
         assert_eq!(breaker.open(), None, "the count starts again");
     }
 
@@ -237,10 +237,10 @@ mod tests {
     async fn a_threshold_of_zero_switches_it_off() {
         let breaker = CircuitBreaker::new("far", 0);
         for _ in 0..100 {
-            answered(&breaker, no_answer());
+            answered(&breaker, &no_answer());
         }
         breaker.set_threshold(3);
-        answered(&breaker, no_answer());
+        answered(&breaker, &no_answer());
         assert!(breaker.open().is_some());
         breaker.set_threshold(0);
         assert_eq!(breaker.open(), None);

@@ -81,6 +81,8 @@ const MUSTER_LINES: &[&str] = &[
     "test --config nothing",
     "version --foo",
     "self-update x",
+    "climax list nothing.yaml",
+    "man",
     "completion foo",
     "frob",
 ];
