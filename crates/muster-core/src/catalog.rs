@@ -59,7 +59,15 @@ pub struct ToolEntry {
 /// The key of the labels in the `_meta` of a tool.
 pub const LABELS: &str = "muster.giantswarm.io/labels";
 
+/// The backend of workflows. A server cannot have its name, because of the slash.
+pub const WORKFLOWS_BACKEND: &str = "workflow/";
+
 impl ToolEntry {
+    /// Whether an MCP server defines it, not muster. Workflows have a definition only for their labels.
+    pub fn is_upstream(&self) -> bool {
+        self.definition.is_some() && self.backend.as_str() != WORKFLOWS_BACKEND
+    }
+
     /// The labels that its definition carries in `_meta`: a JSON object.
     pub fn labels(&self) -> Option<Raw> {
         // Few tools have labels, and searching is cheaper than parsing.
@@ -235,7 +243,7 @@ impl CatalogSnapshot {
         let mut next = self.clone();
         let families = [self.family_of(&source.backend), source.family().cloned()];
         next.insert(source);
-        next.regroup_all(families);
+        next.regroup_all(&families);
         next
     }
 
@@ -256,7 +264,7 @@ impl CatalogSnapshot {
         self.source(backend.as_str()).and_then(|source| source.family().cloned())
     }
 
-    fn regroup_all(&mut self, families: [Option<Arc<ServerFamily>>; 2]) {
+    fn regroup_all(&mut self, families: &[Option<Arc<ServerFamily>>]) {
         let names = families.iter().flatten().map(|family| family.name.as_str());
         for name in names.collect::<std::collections::BTreeSet<_>>() {
             self.regroup(name);
@@ -275,7 +283,7 @@ impl CatalogSnapshot {
         let mut next = self.clone();
         let family = self.family_of(backend);
         next.remove(backend);
-        next.regroup_all([family, None]);
+        next.regroup_all(&[family]);
         next
     }
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::{
     arguments::{self, Arguments, InvalidArguments},
     call::{Call, CallError, Caller, Checking, Role},
-    catalog::{CatalogSnapshot, ToolAudience, ToolEntry},
+    catalog::{CatalogSnapshot, ToolAudience, ToolEntry, family::FamilyCall},
     cli::{Executor, Param},
     client::Continuation,
     effect::Effect,
@@ -214,7 +214,7 @@ impl Policy {
     fn decide_instance(
         &self,
         entry: &ToolEntry,
-        found: Result<(Arc<ToolEntry>, Raw), String>,
+        found: FamilyCall,
         call: Call,
     ) -> Result<Permitted, CallError> {
         let refused = |message: String| CallError::Upstream { code: -32602, message, data: None };

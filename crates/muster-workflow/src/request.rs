@@ -271,6 +271,10 @@ mod tests {
             json!({"id": "a", "forEach": loop_of, "parallel": inner}),
             "forEach and parallel are mutually exclusive",
         );
+    }
+
+    #[test]
+    fn error_texts_of_conditions_and_names() {
         let when = |condition: Json| json!([{"id": "a", "tool": "t", "condition": condition}]);
         let invalid = |text: &str| format!("step 0: invalid condition: {text}");
         let exactly = "condition requires exactly one of template, tool, or fromStep";

@@ -35,6 +35,9 @@ pub(super) struct FamilyMember {
     grouped: Vec<Arc<ToolEntry>>,
 }
 
+/// The tool of a server and the arguments for it, or a message for the caller.
+pub type FamilyCall = Result<(Arc<ToolEntry>, Raw), String>;
+
 /// How calls of a family's tools find their server.
 #[derive(Debug, Clone)]
 pub(super) struct FamilyRoute {
@@ -125,12 +128,8 @@ impl CatalogSnapshot {
     }
 
     /// The tool of the server that the arguments of a family's tool select, and the arguments without the
-    /// selector. `None` if the tool is not a family's. The error is a message for the caller.
-    pub fn instance(
-        &self,
-        entry: &ToolEntry,
-        arguments: &RawValue,
-    ) -> Option<Result<(Arc<ToolEntry>, Raw), String>> {
+    /// selector. `None` if the tool is not a family's.
+    pub fn instance(&self, entry: &ToolEntry, arguments: &RawValue) -> Option<FamilyCall> {
         let route = self.source(entry.backend.as_str())?.route.as_ref()?;
         let tool = &entry.name;
         let mut found: Vec<&Arc<ToolEntry>> = Vec::new();

@@ -48,7 +48,7 @@ impl Rules {
 
     /// The rules that name a tool, the most specific first.
     pub(super) fn of<'a>(&'a self, entry: &'a ToolEntry) -> impl Iterator<Item = &'a Rule> {
-        let own_name = entry.definition.is_none() && *entry.local_name != *entry.name.as_str();
+        let own_name = !entry.is_upstream() && *entry.local_name != *entry.name.as_str();
         let own_name = own_name.then(|| self.get(&entry.local_name)).flatten();
         self.explicit(entry).chain(own_name).chain(self.prefixed(entry))
     }
@@ -63,7 +63,7 @@ impl Rules {
     /// The rule for the own name of an MCP server's tool. It lets nothing in, but its limits hold: a
     /// limit that was meant for this tool must not vanish because of its spelling.
     pub(super) fn bare<'a>(&'a self, entry: &ToolEntry) -> Option<&'a Rule> {
-        let bare = entry.definition.is_some() && *entry.local_name != *entry.name.as_str();
+        let bare = entry.is_upstream() && *entry.local_name != *entry.name.as_str();
         bare.then(|| self.get(&entry.local_name)).flatten()
     }
 

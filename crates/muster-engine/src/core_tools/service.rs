@@ -137,7 +137,7 @@ fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> Service
     let settings = &view.settings.aggregator;
     let GatewaySnapshot { catalog, policy, .. } = visible.snapshot();
     let servers = || view.servers.values().filter(|known| visible.has(&known.server.name));
-    let tools = || catalog.callable().filter(|(_, entry)| entry.definition.is_some());
+    let tools = || catalog.callable().filter(|(_, entry)| entry.is_upstream());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))
         .map(|(_, entry)| json!({"Tool": {"name": entry.name}, "Blocked": true}))

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    catalog::{BackendInfo, CatalogSource, LABELS, Offer, ToolAudience, ToolEntry},
+    catalog::{
+        BackendInfo, CatalogSource, LABELS, Offer, ToolAudience, ToolEntry, WORKFLOWS_BACKEND,
+    },
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
@@ -11,12 +13,9 @@ use muster_core::{
 use muster_workflow::{Workflow, arguments};
 use serde_json::{json, value::RawValue};
 
-/// The name of the backend. A server cannot have it, because of the slash.
-pub(super) const BACKEND: &str = "workflow/";
-
 /// All workflows as tools.
 pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> CatalogSource {
-    let backend = BackendName::new(BACKEND);
+    let backend = BackendName::new(WORKFLOWS_BACKEND);
     let about = BackendInfo {
         title: "workflows".into(),
         description: "Tools called one after the other, as a file says".into(),

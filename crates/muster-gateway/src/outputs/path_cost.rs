@@ -80,7 +80,8 @@ impl PathProfile {
         let text: String = plain.iter().collect();
         let mut profile = Self { selectors: 1, ..Self::default() };
         profile.descendants = u32::try_from(text.matches("..").count()).unwrap_or(u32::MAX);
-        profile.patterns = (text.matches("match").count() + text.matches("search").count()) as u64;
+        profile.patterns =
+            (text.matches("match(").count() + text.matches("search(").count()) as u64;
         // For every open bracket or parenthesis the number of its parts.
         let mut open: Vec<(char, u64)> = Vec::new();
         for (at, c) in plain.iter().enumerate() {
@@ -187,6 +188,7 @@ mod tests {
             "$.items[?@.name == $.items[0].name && @.id > $['items'][1].id]",
             "$.items[?@.name == '..*, $[?$..x]']",
             "$.items[0,1,2,3,4,5]['id','name']",
+            "$.matches[?@.search_term == 5]",
         ] {
             assert_eq!(check_cost(path, &value), Ok(()), "{path}");
         }

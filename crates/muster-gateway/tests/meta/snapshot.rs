@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use muster_core::{
-    backend::ResourceOperation,
+    backend::{BoxFuture, ResourceOperation},
     call::{Caller, Outcome},
     catalog::Offer,
     client::{Continuation, NoClient},

@@ -15,10 +15,8 @@ use crate::{
 /// A server with tools, in the family `kubernetes` with this selector.
 fn server(name: &str, selector: &str, tools: &[Value]) -> CatalogSource {
     let backend = BackendName::new(name);
-    let listing = ServerListing {
-        tools: tools.iter().map(|tool| raw(tool)).collect(),
-        ..ServerListing::default()
-    };
+    let listing =
+        ServerListing { tools: tools.iter().map(raw).collect(), ..ServerListing::default() };
     let offer = offer(&listing, &backend, |local| exposed_name("x", name, local));
     let info = BackendInfo {
         title: name.into(),
@@ -43,9 +41,9 @@ fn names(catalog: &CatalogSnapshot) -> Vec<String> {
 }
 
 /// The server and the arguments of a call, or the error.
-fn called(catalog: &CatalogSnapshot, tool: &str, arguments: Value) -> String {
+fn called(catalog: &CatalogSnapshot, tool: &str, arguments: &Value) -> String {
     let entry = catalog.get(tool).unwrap();
-    let arguments = raw(&arguments);
+    let arguments = raw(arguments);
     let arguments: &RawValue = &arguments;
     match catalog.instance(entry, arguments).unwrap() {
         Ok((own, rest)) => format!("{} {} {}", own.backend, own.local_name, rest.get()),
@@ -70,7 +68,7 @@ fn equal_tools_are_one_with_a_selector() {
     )
     .unwrap();
     assert_eq!(only["inputSchema"]["properties"]["cluster"]["enum"], json!(["b"]));
-    let call = |arguments: Value| called(&catalog, "x_kubernetes_list", arguments);
+    let call = |arguments: Value| called(&catalog, "x_kubernetes_list", &arguments);
     assert_eq!(call(json!({"cluster": "b", "namespace": "n"})), r#"b list {"namespace":"n"}"#);
     for missing in [json!({}), json!({"cluster": ""}), json!({"cluster": 5})] {
         assert_eq!(
@@ -89,7 +87,7 @@ fn equal_tools_are_one_with_a_selector() {
 fn a_family_of_one_has_the_selector_too() {
     let catalog = CatalogSnapshot::default().with(server("a", "cluster", &[tool("list", "Lists")]));
     assert_eq!(names(&catalog), ["x_kubernetes_list"]);
-    assert_eq!(called(&catalog, "x_kubernetes_list", json!({"cluster": "a"})), "a list {}");
+    assert_eq!(called(&catalog, "x_kubernetes_list", &json!({"cluster": "a"})), "a list {}");
 }
 
 #[test]
@@ -121,15 +119,15 @@ fn servers_come_and_go() {
         .with(server("c", "cluster", &list()));
     let less = catalog.with(server("b", "cluster", &[]));
     assert_eq!(
-        called(&less, "x_kubernetes_list", json!({"cluster": "b"})),
+        called(&less, "x_kubernetes_list", &json!({"cluster": "b"})),
         "tool x_kubernetes_list is not available on server \"b\" (available: a, c)"
     );
-    assert_eq!(called(&less, "x_kubernetes_list", json!({"cluster": "c"})), "c list {}");
+    assert_eq!(called(&less, "x_kubernetes_list", &json!({"cluster": "c"})), "c list {}");
     let none =
         ["a", "b", "c"].iter().fold(less, |less, name| less.without(&BackendName::new(*name)));
     assert!(none.is_empty());
     // A snapshot is a value: the first one still has them all.
-    assert_eq!(called(&catalog, "x_kubernetes_list", json!({"cluster": "b"})), "b list {}");
+    assert_eq!(called(&catalog, "x_kubernetes_list", &json!({"cluster": "b"})), "b list {}");
     let hidden = catalog.showing(|source| source.backend.as_str() != "a");
     assert_eq!(
         &*hidden.get("x_kubernetes_list").unwrap().description,
