@@ -54,7 +54,7 @@ spec:
   url: https://host/mcp
   headers: {X-Key: v, X-Number: 010}
   timeout: 45
-  family: {name: git}
+  family: {name: git, instanceArg: host}
   auth:
     type: oauth
     forwardToken: true
@@ -81,7 +81,6 @@ fn every_field_survives() {
     check(
         FULL,
         expect![[r#"
-            16: spec → family: unknown field
             apiVersion: muster.giantswarm.io/v1alpha1
             kind: MCPServer
             metadata:
@@ -94,6 +93,9 @@ fn every_field_survives() {
               autoStart: true
               toolPrefix: gh
               description: "repositories: all of them"
+              family:
+                name: git
+                instanceArg: host
               url: https://host/mcp
               headers:
                 X-Key: v
@@ -119,8 +121,6 @@ fn every_field_survives() {
                 teleport:
                   identityDir: /var/run/tbot
                   appName: k8s
-              family:
-                name: git
             status:
               state: Connected
               lastConnected: "2026-02-04T10:00:00Z"

@@ -18,7 +18,10 @@ const SOON: Duration = Duration::from_secs(2);
 async fn shown(rig: &Rig) -> Value {
     let mut list = rig.ask("core_mcpserver_list", json!({"showAll": true})).await;
     for server in list["mcpServers"].as_array_mut().unwrap() {
-        server.as_object_mut().unwrap().remove("lastAttempt");
+        let server = server.as_object_mut().unwrap();
+        server.remove("lastAttempt");
+        // Only a tool knows who calls it.
+        server.remove("registeredBy");
     }
     json!([list, rig.tools()])
 }

@@ -122,6 +122,7 @@ fn new_servers() {
             env:
                 TOKEN: "[REDACTED]"
             name: files
+            registeredBy: default-user
             state: Stopped
             timeout: 3
             type: stdio
