@@ -2,6 +2,7 @@
 """Installs every package from its file in a bare Debian and uses it.
 
     trial.py PACKAGES          the folder that scripts/package wrote
+    trial.py --prepare         only installs the tools and downloads the roots; fails where it cannot
 
 Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools, and
 `muster serve` must answer `/health`. Prints how long it takes from the install command to the first answer. Needs root or
@@ -40,8 +41,15 @@ def install_tools():
         subprocess.run(["apt-get", "install", "-y", "-qq", *missing], check=True, stdout=subprocess.DEVNULL)
 
 
-def root(name, folder):
-    """A fresh copy of a Debian root, downloaded once."""
+def prepare():
+    install_tools()
+    subprocess.run(["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true"], check=True)
+    for name in ROOTS:
+        downloaded(name)
+
+
+def downloaded(name):
+    """The archive of a Debian root."""
     archive = CACHE / f"{name}.tar"
     if not archive.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -49,6 +57,12 @@ def root(name, folder):
         command = ["mmdebstrap", "--quiet", "--variant=minbase", *_included(name), "bookworm", partial]
         subprocess.run(command, check=True)
         partial.rename(archive)
+    return archive
+
+
+def root(name, folder):
+    """A fresh copy of a Debian root."""
+    archive = downloaded(name)
     target = folder / name
     target.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", target, "--exclude=./dev/*"], check=True)
@@ -197,9 +211,15 @@ def trial(kind, packages, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", type=pathlib.Path)
-    packages = parser.parse_args().packages
-    install_tools()
+    parser.add_argument("packages", type=pathlib.Path, nargs="?")
+    parser.add_argument("--prepare", action="store_true")
+    args = parser.parse_args()
+    prepare()
+    if args.prepare:
+        return
+    if not args.packages:
+        parser.error("name the folder that scripts/package wrote")
+    packages = args.packages
     failed = 0
     for kind in KINDS:
         with tempfile.TemporaryDirectory(prefix="muster-trial-") as folder:
