@@ -82,7 +82,8 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        env = {**os.environ, "XDG_DATA_HOME": str(folder / "data")}
+        state = folder / "state"
+        env = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "MUSTER_STATE_PATH": str(state)}
         config = folder / "config"
         (config / "clis").mkdir(parents=True)
         (config / "config.yaml").write_text("aggregator: {transport: stdio}\nclis: {bundled: none}\n")
@@ -103,7 +104,7 @@ def main():
         gateway = Gateway(muster, config, env)
         check("the gateway finds by meaning", gateway.finds())
         gateway.close()
-        kept = config / "meanings/vectors"
+        kept = state / "meanings/vectors"
         check("embeddings are stored", kept.is_file())
         before = kept.stat().st_mtime_ns if kept.is_file() else None
         gateway = Gateway(muster, config, env)

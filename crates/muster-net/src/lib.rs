@@ -37,7 +37,7 @@ pub use self::{
     dialer::{DialError, Dialer},
     http_client::{HttpClient, HttpError, HttpRequest, HttpResponse},
     mtls::MtlsIdentity,
-    resolve::{Resolve, SystemResolver},
+    resolve::{Resolve, SystemResolver, loopback_addresses},
     stream::NetStream,
     tls::{TlsConfig, TlsError, TlsSource},
     trust_store::{BadCertificate, TrustStore},

@@ -1,6 +1,9 @@
 //! Name resolution.
 
-use std::{fmt, io, net::IpAddr};
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use muster_core::backend::BoxFuture;
 
@@ -10,6 +13,13 @@ pub trait Resolve: fmt::Debug + Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
+/// The addresses of `localhost` where the system does not know the name, as in a container without
+/// `/etc/hosts`; none for other names.
+pub fn loopback_addresses(name: &str) -> Option<[IpAddr; 2]> {
+    name.eq_ignore_ascii_case("localhost")
+        .then_some([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)])
+}
+
 /// The system's resolver.
 #[derive(Debug)]
 pub struct SystemResolver;
@@ -17,7 +27,23 @@ pub struct SystemResolver;
 impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
-            Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
+            match (tokio::net::lookup_host((name, 0)).await, loopback_addresses(name)) {
+                (Ok(found), _) => Ok(found.map(|address| address.ip()).collect()),
+                (Err(_), Some(loopback)) => Ok(loopback.to_vec()),
+                (Err(error), None) => Err(error),
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loopback_addresses;
+
+    #[test]
+    fn only_localhost_is_known_without_a_resolver() {
+        let shown = |name| loopback_addresses(name).map(|all| all.map(|one| one.to_string()));
+        assert_eq!(shown("LocalHost"), Some(["127.0.0.1".to_owned(), "::1".to_owned()]));
+        assert_eq!(shown("localhost.example"), None);
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use listenfd::ListenFd;
+use muster_net::loopback_addresses;
 use tokio::net::TcpListener;
 
 use crate::error::CommandError;
@@ -21,12 +22,19 @@ pub(crate) async fn open(
     if !passed.is_empty() {
         return Ok(passed);
     }
+    let refusal =
+        |reason: String| CommandError::new(format!("cannot listen on {host}:{port}: {reason}"));
     let cannot = |reason: String| {
-        CommandError::new(format!("cannot listen on {host}:{port}: {reason}"))
-            .hint(format!("choose another {setting}, or stop what uses this one"))
+        refusal(reason).hint(format!("choose another {setting}, or stop what uses this one"))
     };
     let addresses: Vec<SocketAddr> =
-        (host, port).to_socket_addrs().map_err(|err| cannot(err.to_string()))?.collect();
+        match ((host, port).to_socket_addrs(), loopback_addresses(host)) {
+            (Ok(found), _) => found.collect(),
+            (Err(_), Some(loopback)) => loopback.map(|ip| SocketAddr::new(ip, port)).to_vec(),
+            (Err(err), None) => {
+                return Err(refusal(err.to_string()).hint("name an address of this machine"));
+            }
+        };
     let mut listeners: Vec<TcpListener> = Vec::new();
     let mut refused = None;
     for address in addresses {
@@ -36,7 +44,7 @@ pub(crate) async fn open(
         match TcpListener::bind(address).await {
             Ok(listener) => listeners.push(listener),
             // IPv4 or IPv6 may be missing on this machine; the other is enough.
-            Err(err) if err.kind() == io::ErrorKind::AddrNotAvailable => refused = Some(err),
+            Err(err) if is_missing_protocol(&err) => refused = Some(err),
             Err(err) => return Err(cannot(err.to_string())),
         }
     }
@@ -44,6 +52,11 @@ pub(crate) async fn open(
         return Err(cannot(refused.map_or("no address".to_owned(), |err| err.to_string())));
     }
     Ok(listeners)
+}
+
+fn is_missing_protocol(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 fn from_service_manager() -> io::Result<Vec<TcpListener>> {

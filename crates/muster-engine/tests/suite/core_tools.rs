@@ -44,7 +44,9 @@ async fn the_scenarios_of_definitions() {
             "get",
             json!({"name": "s"}),
             "",
-            &[r#"{"name":"s","type":"stdio","command":"echo","args":["test"],"registeredBy":"default-user","state":"Stopped"}"#],
+            &[
+                r#"{"name":"s","type":"stdio","command":"echo","args":["test"],"registeredBy":"default-user","state":"Stopped"}"#,
+            ],
         ),
         (
             "update",
