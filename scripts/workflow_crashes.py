@@ -211,7 +211,8 @@ class Lane:
         if len(records) > 1:
             wrong(f"{len(records)} records")
         record = records[0]
-        status, steps = record["status"], {step["step_id"]: step["status"] for step in record["steps"]}
+        # In a loop, the name of a step's result has the number of its item.
+        status, steps = record["status"], {step["stored_as"]: step["status"] for step in record["steps"]}
         plain = {step: how for step, how in steps.items() if step not in ("p", "l")}
         if known["answered"] and status != "completed":
             wrong(f"the call returned, but the record has status {status}")

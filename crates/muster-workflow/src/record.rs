@@ -286,8 +286,8 @@ impl RunJournal {
     pub fn steps(&self) -> Vec<StepRecord> {
         let ended =
             self.ended.iter().map(|(report, _, began, at)| StepRecord::new(report, began, at));
-        let open = self.open.iter().map(|(step, tool, at)| StepRecord {
-            step_id: step.clone(),
+        let open = self.open.iter().map(|(key, tool, at)| StepRecord {
+            step_id: result_name(key).to_owned(),
             tool: tool.clone(),
             status: INTERRUPTED.to_owned(),
             started_at: at.text.clone(),
@@ -298,10 +298,15 @@ impl RunJournal {
             error: Some(
                 "the gateway ended while it ran; nobody knows whether it was done".to_owned(),
             ),
-            stored_as: step.clone(),
+            stored_as: result_name(key).to_owned(),
         });
         ended.chain(open).collect()
     }
+}
+
+/// The name of a step's result, from the key of the step.
+fn result_name(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
 /// A digest of a definition, by which two runs can be compared.
@@ -335,8 +340,9 @@ impl RunRecord {
     /// The record of an interrupted run, completed from its journal.
     pub fn interrupted(self, story: &RunJournal) -> Self {
         let error = match story.open.first() {
-            Some((step, ..)) => format!(
-                "interrupted: the gateway ended while step {step} ran; nobody knows whether it was done"
+            Some((key, ..)) => format!(
+                "interrupted: the gateway ended while step {} ran; nobody knows whether it was done",
+                result_name(key)
             ),
             None => "interrupted: the gateway ended between two steps".to_owned(),
         };
