@@ -115,11 +115,13 @@ def first_answer(place, words, extra=()):
 def gateway_answers(place, words, extra=()):
     process = subprocess.Popen(inside(place, words, extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
+        printed = []
         for line in process.stdout:
+            printed.append(line)
             if "is listening on" in line:
                 break
         else:
-            raise Failed(f"{' '.join(words)} ended before it listened")
+            raise Failed(f"{' '.join(words)} ended before it listened:\n{''.join(printed)}")
         with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/health", timeout=10) as answer:
             if answer.status != 200:
                 raise Failed(f"/health answers {answer.status}")
@@ -193,7 +195,7 @@ def image(packages, folder):
     files = place / "rootfs"
     for name in ("proc", "dev", "tmp", "run", "config", "state", "home"):
         (files / name).mkdir(exist_ok=True)
-    extra = ("--ro-bind", str(files), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/state", "--tmpfs", "/config",
+    extra = ("--ro-bind", str(files), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/state", "--tmpfs", "/config",
              "--unshare-user", "--uid", "65532", "--gid", "65532", "--setenv", "XDG_STATE_HOME", "/state")
     return files, began, ["/usr/bin/climax"], ["/usr/bin/muster"], extra
 
