@@ -37,6 +37,8 @@ section! {
         clis: Clis, "clis", "CLIs";
         /// Who may use the gateway, and who may change it
         access: Access, "access", "Access";
+        /// The metrics at `/metrics`
+        metrics: MetricsAccess, "metrics", "Metrics";
         /// Whether the state of servers and services is also written into their files, as `status`
         write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
@@ -107,6 +109,16 @@ section! {
         allowed_hosts: Vec<String>, "allowedHosts", "AllowedHosts";
         /// Whether anyone who reaches an address of another machine's network may call tools, without a login or token
         insecure_bind: bool, "insecureBind", "InsecureBind";
+    }
+}
+
+section! {
+    /// Who may read the metrics at `/metrics`, besides operators.
+    MetricsAccess {
+        /// Names of static tokens that may, such as one of `muster token create prometheus`
+        tokens: Vec<String>, "tokens", "Tokens";
+        /// Whether every process on this machine may, of any user and without a token
+        loopback: bool, "loopback", "Loopback";
     }
 }
 

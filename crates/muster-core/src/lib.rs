@@ -22,6 +22,7 @@ pub mod logins;
 pub mod markup;
 pub mod meta_tools;
 pub mod name;
+pub mod observer;
 pub mod policy;
 pub mod python;
 pub mod repair;

@@ -106,6 +106,11 @@ impl Permitted {
         &self.entry
     }
 
+    /// The tool, as the catalog has it.
+    pub const fn shared_entry(&self) -> &Arc<ToolEntry> {
+        &self.entry
+    }
+
     /// The checked and, if requested, converted arguments. Only for tools with a CLI definition.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{
+    call::{Caller, Role},
     catalog::{CatalogSnapshot, NameCollision},
     connect::Connector,
     logins::LoginService,
@@ -10,10 +11,8 @@ use muster_core::{
     request::Change,
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_gateway::{
-    dispatch::{CallMetrics, GatewaySnapshot},
-    embeddings::ToolEmbeddings,
-};
+use muster_gateway::{dispatch::GatewaySnapshot, embeddings::ToolEmbeddings};
+use muster_telemetry::Telemetry;
 use tokio::{
     sync::{broadcast, mpsc, oneshot, watch},
     time::timeout,
@@ -62,6 +61,8 @@ pub struct EngineOptions {
     pub calls_at_once: usize,
     /// Logs callers in to servers that require it.
     pub logins: Option<Arc<dyn LoginService>>,
+    /// The observer of calls, whose counters core tools show.
+    pub telemetry: Telemetry,
 }
 
 impl EngineOptions {
@@ -76,6 +77,7 @@ impl EngineOptions {
             timing: Timing::default(),
             calls_at_once: 64,
             logins: None,
+            telemetry: Telemetry::default(),
         }
     }
 }
@@ -102,6 +104,7 @@ impl Engine {
             timing,
             calls_at_once,
             logins,
+            telemetry,
         } = options;
         if let Err(error) = store.prepare() {
             tracing::warn!("cannot write to {}: {error}", store.root().display());
@@ -126,6 +129,7 @@ impl Engine {
             inputs: inputs.downgrade(),
             tasks: tasks.clone(),
             timing,
+            telemetry: telemetry.clone(),
         });
         let principals = Principals::new(principals::Deps {
             connect: Arc::clone(&connect),
@@ -148,7 +152,7 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
-            metrics: CallMetrics::default(),
+            telemetry,
             executions,
             logs: ServerLogs::default(),
         };
@@ -205,9 +209,10 @@ impl Engine {
         &self.handle.journal
     }
 
-    /// The metrics of calls, which `core_stats` reads.
-    pub fn metrics(&self) -> CallMetrics {
-        self.handle.metrics.clone()
+    /// Decides whether a caller may change the gateway: by admission, or by a policy.
+    pub fn roles(&self) -> impl Fn(&Caller) -> Role + Send + Sync + 'static {
+        let handle = self.handle.clone();
+        move |caller| handle.role_of(caller)
     }
 
     /// Whether a workflow is running.

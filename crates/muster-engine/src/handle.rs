@@ -6,7 +6,8 @@ use muster_core::{
     call::{Caller, Role},
     policy::DestructiveTools,
 };
-use muster_gateway::dispatch::{CallMetrics, CallerSnapshots as _, GatewaySnapshot};
+use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
+use muster_telemetry::Telemetry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -32,8 +33,8 @@ pub(crate) struct Handle {
     /// The URL of the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: DestructiveTools,
-    /// The metrics of calls.
-    pub(crate) metrics: CallMetrics,
+    /// The observer of calls.
+    pub(crate) telemetry: Telemetry,
     /// The records of workflow executions.
     pub(crate) executions: Arc<Executions>,
     /// What local servers wrote beside the protocol.

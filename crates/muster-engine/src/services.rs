@@ -25,6 +25,7 @@ use muster_core::{
     client::{ClientHandle, NoClient},
 };
 use muster_gateway::dispatch::{Dispatcher, GatewaySnapshot};
+use muster_telemetry::Telemetry;
 use muster_workflow::service::ServiceClass;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -56,6 +57,7 @@ pub(crate) struct Deps {
     pub(crate) inputs: mpsc::WeakSender<Input>,
     pub(crate) tasks: TaskTracker,
     pub(crate) timing: Timing,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// All services. Clones share them.
@@ -82,7 +84,8 @@ struct SystemCaller {
 impl Services {
     pub(crate) fn new(deps: Deps) -> Self {
         let system = SystemCaller {
-            dispatcher: Dispatcher::new(deps.state.clone()),
+            dispatcher: Dispatcher::new(deps.state.clone())
+                .with_observer(deps.telemetry.observer()),
             caller: Caller { subject: SYSTEM_SUBJECT.into(), ..Caller::local() },
             client: NoClient::shared(),
         };

@@ -16,6 +16,7 @@ use muster_core::{
     spooled::ToolResult,
 };
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
+use muster_telemetry::Telemetry;
 use muster_workflow::{
     JsonObject, Workflow, arguments,
     content::with_execution_id,
@@ -51,6 +52,7 @@ pub(crate) struct Deps {
     pub(crate) journal: EventJournal,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) principals: Arc<Principals>,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Deps {
@@ -61,6 +63,7 @@ impl Deps {
             journal: handle.journal.clone(),
             state: handle.state.clone(),
             principals: Arc::clone(&handle.principals),
+            telemetry: handle.telemetry.clone(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod audit;
 mod caller_views;
-mod metrics;
+mod observation;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -13,16 +13,19 @@ use muster_core::{
     client::ClientHandle,
     json::RawObject,
     name::BackendName,
+    observer::CallObserver,
     policy::{Permitted, Policy},
     spooled::{MEMORY_LIMIT, ToolResult},
 };
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use self::audit::Audit;
 pub use self::caller_views::CallerViews;
-pub use self::metrics::{BackendMetrics, CallMetrics};
+use self::observation::Observation;
 use crate::{absent::Absent, background_job};
+
+/// The surface of calls that the gateway makes itself.
+const INTERNAL: &str = "internal";
 
 /// The backend of the gateway's own tools.
 pub const CORE_BACKEND: &str = "core";
@@ -66,13 +69,14 @@ pub trait CallerSnapshots: fmt::Debug + Send + Sync {
 pub struct Dispatcher {
     state: watch::Receiver<Arc<GatewaySnapshot>>,
     principals: Option<Arc<dyn CallerSnapshots>>,
-    metrics: CallMetrics,
+    observer: Option<Arc<dyn CallObserver>>,
+    surface: &'static str,
 }
 
 impl Dispatcher {
     /// A dispatcher over the newest snapshot of `state`.
     pub fn new(state: watch::Receiver<Arc<GatewaySnapshot>>) -> Self {
-        Self { state, principals: None, metrics: CallMetrics::default() }
+        Self { state, principals: None, observer: None, surface: INTERNAL }
     }
 
     /// Adds the connections that callers have for themselves.
@@ -82,10 +86,17 @@ impl Dispatcher {
         self
     }
 
-    /// Counts calls in `metrics`, which others read.
+    /// Tells `observer` of every call.
     #[must_use]
-    pub fn with_metrics(mut self, metrics: CallMetrics) -> Self {
-        self.metrics = metrics;
+    pub fn with_observer(mut self, observer: Arc<dyn CallObserver>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Names the surface that calls come from.
+    #[must_use]
+    pub const fn serving(mut self, surface: &'static str) -> Self {
+        self.surface = surface;
         self
     }
 
@@ -136,20 +147,19 @@ impl Dispatcher {
         client: &Arc<dyn ClientHandle>,
         call: Call,
     ) -> Result<ToolResult, CallError> {
-        let audit = Audit::begin(caller, &call);
-        let result = async {
-            let (backend, call) = match permitted(snapshot, caller, call).await {
-                Ok(permitted) => permitted,
-                Err(error) => return (Err(error), true),
-            };
-            let running = self.metrics.begin(&call.entry().backend);
-            let result = backend.run(CallContext { client, caller, tools: self }, call).await;
-            let failed = failed(&result);
-            running.end(failed);
-            (result, failed)
+        let mut observation = Observation::begin(self, snapshot, caller, &call);
+        let result = match permitted(snapshot, caller, call).await {
+            Ok((backend, call)) => {
+                if let Some(observation) = &mut observation {
+                    observation.hand_over(&call);
+                }
+                backend.run(CallContext { client, caller, tools: self }, call).await
+            }
+            Err(error) => Err(error),
         };
-        let (result, failed) = result.await;
-        audit.end(&result, failed);
+        if let Some(observation) = observation {
+            observation.end(&result);
+        }
         result
     }
 }
@@ -196,17 +206,6 @@ async fn permitted<'a>(
     let name = &entry.backend;
     let backend = snapshot.backends.get(name).ok_or_else(|| not_connected(name))?;
     Ok((backend, permitted))
-}
-
-/// Whether a call did not run, or its result is an error.
-fn failed(result: &Result<ToolResult, CallError>) -> bool {
-    match result {
-        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => *failed,
-        Ok(ToolResult::Inline(Outcome::Raw(result))) => is_error(result),
-        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => false,
-        Ok(ToolResult::Spooled(spooled)) => spooled.failed(),
-        Err(_) => true,
-    }
 }
 
 /// Whether an MCP result is an error. It is parsed only if it may be: most have no such key, or `false`.

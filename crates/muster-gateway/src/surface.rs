@@ -34,6 +34,9 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// Whether these tools are those of the catalog, and change with it.
     fn lists_catalog(&self) -> bool;
 
+    /// Its name in telemetry.
+    fn name(&self) -> &'static str;
+
     /// How agents use the surface, for the answer to `initialize`.
     fn instructions(&self) -> &'static str;
 }

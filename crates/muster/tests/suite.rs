@@ -94,6 +94,8 @@ mod serve;
 mod state_folder;
 #[path = "suite/stopping.rs"]
 mod stopping;
+#[path = "suite/telemetry.rs"]
+mod telemetry;
 #[path = "suite/tidy.rs"]
 mod tidy;
 #[path = "suite/transcripts.rs"]

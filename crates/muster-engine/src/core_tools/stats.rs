@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use muster_api::stats::{BackendStats, Stats};
-use muster_core::{call::Caller, name::BackendName};
-use muster_gateway::dispatch::BackendMetrics;
+use muster_core::{call::Caller, name::BackendName, observer::CallStatus};
+use muster_telemetry::meters::ServerCounts;
 use serde_json::json;
 
 use super::{CoreTool, ToolAudience, ToolReply, object};
@@ -19,19 +19,19 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     run: |handle, cx, _| Box::pin(std::future::ready(stats(handle, cx.caller))),
 }];
 
-fn row(name: &str, state: &str, tools: usize, metrics: BackendMetrics) -> BackendStats {
-    let BackendMetrics { running, succeeded, failed, cancelled, average, p95, longest } = metrics;
+fn row(name: &str, state: &str, tools: usize, counts: &ServerCounts) -> BackendStats {
+    let ServerCounts { running, all, .. } = counts;
     BackendStats {
         name: name.to_owned(),
         state: state.to_owned(),
         tools,
-        calls: succeeded + failed + cancelled + running,
-        running,
-        failed,
-        cancelled,
-        average_ms: milliseconds(average),
-        p95_ms: milliseconds(p95.min(longest)),
-        longest_ms: milliseconds(longest),
+        calls: all.calls() + running,
+        running: *running,
+        failed: all.errors(),
+        cancelled: all.ended(CallStatus::Cancelled),
+        average_ms: milliseconds(all.average()),
+        p95_ms: milliseconds(all.p95()),
+        longest_ms: milliseconds(all.longest()),
     }
 }
 
@@ -41,9 +41,10 @@ fn milliseconds(duration: Duration) -> f64 {
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every tool")]
 fn stats(handle: &Handle, caller: &Caller) -> ToolReply {
-    let metrics = handle.metrics.backends();
+    let meters = handle.telemetry.meters();
+    let (counted, none) = (meters.servers(), ServerCounts::default());
     let (view, visible) = (handle.now(), handle.visible_servers(caller));
-    let of = |name: &BackendName| metrics.get(name).copied().unwrap_or_default();
+    let of = |name: &BackendName| counted.get(name).unwrap_or(&none);
     let mut backends: Vec<BackendStats> = Vec::new();
     for source in visible.snapshot().catalog.sources() {
         let name = source.backend.as_str();
@@ -53,10 +54,10 @@ fn stats(handle: &Handle, caller: &Caller) -> ToolReply {
     }
     for (name, server) in view.servers.iter().filter(|(name, _)| visible.has(name)) {
         if !backends.iter().any(|row| row.name == *name) {
-            let metrics = of(&BackendName::new(name.as_str()));
-            backends.push(row(name, server.status.condition.as_str(), 0, metrics));
+            let counts = of(&BackendName::new(name.as_str()));
+            backends.push(row(name, server.status.condition.as_str(), 0, counts));
         }
     }
     backends.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(object(&Stats { uptime_seconds: handle.metrics.uptime().as_secs(), backends }))
+    Ok(object(&Stats { uptime_seconds: meters.uptime().as_secs(), backends }))
 }

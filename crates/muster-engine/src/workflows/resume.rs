@@ -69,7 +69,9 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     };
     tracing::info!("run {id} of workflow {} goes on where it was interrupted", workflow.name);
     let dispatcher = Dispatcher::new(deps.state.clone());
-    let dispatcher = dispatcher.with_principals(deps.principals.clone());
+    let dispatcher = dispatcher
+        .with_principals(deps.principals.clone())
+        .with_observer(deps.telemetry.observer());
     let client = NoClient::shared();
     // It may do what it might have done before, neither more nor less.
     let caller = Caller {

@@ -62,6 +62,10 @@ impl Surface for Classic {
         true
     }
 
+    fn name(&self) -> &'static str {
+        "classic"
+    }
+
     fn instructions(&self) -> &'static str {
         "Every tool is listed under its own name: call it directly. Its input schema says which arguments it \
          takes. Results are complete and unchanged."

@@ -92,6 +92,10 @@ impl Surface for DiscoverySurface {
         false
     }
 
+    fn name(&self) -> &'static str {
+        "discovery"
+    }
+
     fn instructions(&self) -> &'static str {
         "Find a tool and its input schema with climax_search {\"query\": words of the task}, then run it with \
          climax_call {\"tool_name\", \"args\"}. Pass max_tokens to either to keep answers short: a longer \

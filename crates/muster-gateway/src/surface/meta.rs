@@ -238,6 +238,10 @@ impl Surface for Meta {
         false
     }
 
+    fn name(&self) -> &'static str {
+        "meta"
+    }
+
     fn instructions(&self) -> &'static str {
         "The tools of many servers and programs are behind these few. Find one with filter_tools \
          {\"query\": words of the task}, read its input schema with describe_tool, run it with call_tool \

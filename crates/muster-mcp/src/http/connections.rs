@@ -20,11 +20,12 @@ use crate::lock::Lock;
 /// The number of connections beyond the limit.
 const RESERVE: usize = 32;
 
-/// Counts the connections of a server.
+/// Counts the connections and sessions of a server.
 #[derive(Debug, Default)]
 pub struct ConnectionCounter {
     open: AtomicUsize,
     accepted: AtomicU64,
+    sessions: AtomicUsize,
 }
 
 impl ConnectionCounter {
@@ -36,6 +37,19 @@ impl ConnectionCounter {
     /// The connections that were ever accepted.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// The sessions of legacy clients.
+    pub fn sessions(&self) -> usize {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn session_began(&self) {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn session_ended(&self) {
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{connections::peer_of, options::HttpOptions};
+use super::{ConnectionCounter, connections::peer_of, options::HttpOptions};
 use crate::{lock::Lock, server::Server, session::LegacySession};
 
 /// Pending requests by id, each with a serial number: ids may be reused.
@@ -174,19 +174,22 @@ pub(super) struct SessionTable {
     max_sessions: usize,
     /// The size of the queue of each session.
     queue: usize,
+    counter: Arc<ConnectionCounter>,
     table: Lock<BTreeMap<String, Arc<HttpSession>>>,
 }
 
 impl SessionTable {
     pub(super) fn new(server: Server, options: &HttpOptions, queue: usize) -> Self {
         let (idle_timeout, max_sessions) = (options.session_idle, options.max_sessions);
-        Self { server, idle_timeout, max_sessions, queue, table: Lock::default() }
+        let counter = Arc::clone(&options.connections);
+        Self { server, idle_timeout, max_sessions, queue, counter, table: Lock::default() }
     }
 
     /// A new session; `None` if the system has no randomness for its id.
     pub(super) fn create(&self, caller: &Caller, address: IpAddr) -> Option<Arc<HttpSession>> {
         let session = HttpSession::new(new_id()?, caller.clone(), address, self.queue);
         let session = Arc::new(session);
+        self.counter.session_began();
         let evicted = {
             let mut table = self.table.lock();
             table.insert(session.id.clone(), Arc::clone(&session));
@@ -239,6 +242,7 @@ impl SessionTable {
     }
 
     fn close(&self, session: &HttpSession) {
+        self.counter.session_ended();
         session.ended.cancel();
         session.state.input_requests.close();
         self.server.unsubscribe(&session.caller, session.state.unsubscribe_all());

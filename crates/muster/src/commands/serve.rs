@@ -8,6 +8,7 @@ mod hints;
 mod idle;
 mod logins;
 mod logout;
+mod metrics_page;
 mod state;
 
 use std::{
@@ -50,6 +51,7 @@ use muster_mcp::{
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
+use muster_telemetry::Telemetry;
 use serde::Serialize;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::level_filters::LevelFilter;
@@ -60,7 +62,7 @@ pub(crate) use self::{
     flags::LoginFlags,
     state::options as client_options,
 };
-use self::{args::SurfaceArg, logout::Logout, state::GatewayState};
+use self::{args::SurfaceArg, logout::Logout, metrics_page::MetricsPage, state::GatewayState};
 use crate::{
     access_rules::{self, AccessRules},
     bundled,
@@ -167,10 +169,12 @@ async fn serve(
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect =
         Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
+    let telemetry = Telemetry::default();
     let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
+        telemetry: telemetry.clone(),
         ..EngineOptions::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
@@ -178,7 +182,8 @@ async fn serve(
     let surface = surface(args, &engine, state.path());
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
-        .with_metrics(engine.metrics());
+        .with_observer(telemetry.observer())
+        .serving(surface.name());
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
@@ -198,7 +203,10 @@ async fn serve(
                 hints::print(&url, &root, &admitted, aggregator.transport);
             }
             let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
-            let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
+            let page = MetricsPage::new(&engine, telemetry, &settings.metrics, guard.clone());
+            let mut options =
+                http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
+            options.pages.push(Arc::new(page.counting(Arc::clone(&options.connections))));
             let (hasten, connections) =
                 (Arc::clone(&options.hasten), Arc::clone(&options.connections));
             let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), &engine);

@@ -41,7 +41,7 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
-    let warnings = if has("aggregator:") || has("access:") || has("clis:") {
+    let warnings = if ["aggregator:", "access:", "clis:", "metrics:"].into_iter().any(has) {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)
     } else if has("# toolsets/") {
         muster_config::toolset::parse(block, "example").map(|loaded| loaded.warnings)

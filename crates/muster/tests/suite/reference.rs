@@ -15,9 +15,11 @@ use muster_core::{
     cli::{CliConfig, Executor},
     fields::{Field, FieldDefault, FieldTable, FieldType},
     json::raw,
+    observer::CallStatus,
     python,
 };
 use muster_exec::{argv, environment::Environment};
+use muster_telemetry::metrics::{METRICS, Metric, MetricKind};
 use serde_json::{Value, json};
 
 const MADE: &str = "<!-- Made from the program by a test; do not edit by hand. -->\n";
@@ -59,6 +61,25 @@ fn environment_variables() {
         "# Environment variables\n\n{MADE}\n| variable | what it does |\n|---|---|\n{rows}\n\
          `$NAME` and `${{NAME}}` in a config's `command`, in defaults of `global_args`, and in a policy's \
          docker volumes are replaced from the server's environment too.\n"
+    ));
+}
+
+#[test]
+fn metrics() {
+    let row = |metric: &Metric| {
+        let Metric { name, kind, labels, help } = metric;
+        let suffix = if *kind == MetricKind::Counter { "_total" } else { "" };
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        format!("| `{name}{suffix}` | {} | {} | {help} |\n", kind.as_str(), labels.join(", "))
+    };
+    let rows: String = METRICS.iter().map(row).collect();
+    let statuses: Vec<String> =
+        CallStatus::ALL.iter().map(|status| format!("`{}`", status.as_str())).collect();
+    expect_file!["../../../../docs/reference/metrics.md"].assert_eq(&format!(
+        "# Metrics\n\n{MADE}\n`GET /metrics` of `muster serve`. [Watch the gateway](../guides/watch-the-gateway.md) \
+         says who may read it.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n{rows}\nThe values of \
+         `status` are {}.\n",
+        statuses.join(", ")
     ));
 }
 

@@ -24,6 +24,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
     ),
     ("muster-api", &["muster-workflow"]),
+    // The tap on the dispatcher: it knows calls, not what makes them.
+    ("muster-telemetry", &["muster-core"]),
     (
         "muster-engine",
         &[
@@ -32,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-core",
             "muster-exec",
             "muster-gateway",
+            "muster-telemetry",
             "muster-template",
             "muster-workflow",
         ],
@@ -80,6 +83,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-gateway",
             "muster-engine",
             "muster-scenario",
+            "muster-telemetry",
         ],
     ),
 ];
@@ -142,6 +146,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-net",
             "muster-gateway",
             "muster-engine",
+            "muster-telemetry",
             "muster-client",
             "muster-scenario",
             "muster",

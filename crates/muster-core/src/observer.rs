@@ -1,0 +1,161 @@
+//! The port to telemetry: every call, told once when it is over.
+//!
+//! The dispatcher tells; what is counted, stored or exported is the observer's business. A call is told on the
+//! thread that served it, so an observer must neither block nor wait.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    call::{CallError, Caller},
+    catalog::ToolEntry,
+    json::Raw,
+    name::ToolName,
+    policy::Policy,
+};
+
+/// Observes the calls of a dispatcher.
+pub trait CallObserver: fmt::Debug + Send + Sync {
+    /// Whether finished calls should carry their arguments, which costs a copy.
+    fn wants_arguments(&self) -> bool;
+
+    /// A permitted call is handed to its backend.
+    fn running(&self, tool: &ToolEntry);
+
+    /// A call is over.
+    fn finished(&self, call: FinishedCall);
+}
+
+/// A call that is over.
+#[derive(Debug)]
+pub struct FinishedCall {
+    /// When it began.
+    pub began: SystemTime,
+    /// How long it took, from the dispatcher to the result.
+    pub duration: Duration,
+    /// How long the backend took; none if the call never reached it.
+    pub backend_duration: Option<Duration>,
+    /// The caller.
+    pub caller: Caller,
+    /// The surface that the caller used.
+    pub surface: &'static str,
+    /// The requested name.
+    pub tool: ToolName,
+    /// The tool; none if there is none of this name.
+    pub entry: Option<Arc<ToolEntry>>,
+    /// The policy that decided.
+    pub policy: Arc<Policy>,
+    /// How it ended.
+    pub status: CallStatus,
+    /// The error of a call without a result.
+    pub error: Option<String>,
+    /// The arguments, if the observer wants them and they are short enough.
+    pub arguments: Option<Raw>,
+    /// The length of the arguments in bytes.
+    pub argument_bytes: usize,
+    /// The length of the result in bytes, as the backend returned it.
+    pub result_bytes: u64,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallStatus {
+    /// The tool ran and succeeded.
+    Ok,
+    /// The tool ran and reported a failure.
+    Failed,
+    /// The tool requests input first.
+    NeedsInput,
+    /// The caller left, or the gateway ended.
+    Cancelled,
+    /// There is no such tool for this caller.
+    Unknown,
+    /// The arguments are invalid.
+    Arguments,
+    /// The policy refuses the call.
+    Denied,
+    /// The backend could not be reached.
+    Unavailable,
+    /// The backend responded with a protocol error.
+    Refused,
+    /// Calls are nested too deep.
+    TooDeep,
+}
+
+impl CallStatus {
+    /// Every status, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Ok,
+        Self::Failed,
+        Self::NeedsInput,
+        Self::Cancelled,
+        Self::Unknown,
+        Self::Arguments,
+        Self::Denied,
+        Self::Unavailable,
+        Self::Refused,
+        Self::TooDeep,
+    ];
+
+    /// The status of a call without a result.
+    pub const fn of_error(error: &CallError) -> Self {
+        match error {
+            CallError::UnknownTool { .. } => Self::Unknown,
+            CallError::InvalidArguments { .. } => Self::Arguments,
+            CallError::PolicyViolation { .. }
+            | CallError::InvalidPolicy { .. }
+            | CallError::Destructive { .. } => Self::Denied,
+            CallError::Unavailable { .. } => Self::Unavailable,
+            CallError::Upstream { .. } => Self::Refused,
+            CallError::TooDeep { .. } => Self::TooDeep,
+        }
+    }
+
+    /// Its name in logs, metrics and replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::NeedsInput => "needs_input",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+            Self::Arguments => "arguments",
+            Self::Denied => "denied",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::TooDeep => "too_deep",
+        }
+    }
+
+    /// The status of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// Its position in [`CallStatus::ALL`].
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the caller got something else than a result of the tool, or the tool reported a failure.
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Self::Ok | Self::NeedsInput | Self::Cancelled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallStatus;
+
+    #[test]
+    fn numbers_and_names_are_unambiguous() {
+        for (number, status) in CallStatus::ALL.into_iter().enumerate() {
+            assert_eq!(status.number(), number);
+            assert_eq!(CallStatus::named(status.as_str()), Some(status));
+        }
+        assert_eq!(CallStatus::named("fine"), None);
+    }
+}

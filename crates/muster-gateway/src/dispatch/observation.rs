@@ -1,0 +1,136 @@
+//! One call under observation: from the moment the dispatcher takes it until its result, or until it is dropped.
+
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use muster_core::{
+    call::{Call, CallError, Caller, Outcome},
+    catalog::ToolEntry,
+    json::Raw,
+    name::ToolName,
+    observer::{CallObserver, CallStatus, FinishedCall},
+    policy::{Permitted, Policy},
+    spooled::ToolResult,
+};
+
+use super::{Dispatcher, GatewaySnapshot, audit, is_error};
+
+/// The longest arguments that are copied for the observer.
+const MAX_ARGUMENTS: usize = 64 * 1024;
+
+/// A call in progress. A call that is dropped before its end is told as cancelled.
+pub(super) struct Observation<'a> {
+    observer: Option<&'a dyn CallObserver>,
+    surface: &'static str,
+    caller: &'a Caller,
+    policy: &'a Arc<Policy>,
+    tool: ToolName,
+    entry: Option<Arc<ToolEntry>>,
+    began: (SystemTime, Instant),
+    /// When the backend was asked.
+    handed_over: Option<Instant>,
+    arguments: Option<Raw>,
+    argument_bytes: usize,
+    /// The names of the arguments, if there is an audit log.
+    names: Option<String>,
+    is_told: bool,
+}
+
+impl<'a> Observation<'a> {
+    /// Begins with a call. None if nothing observes it.
+    pub(super) fn begin(
+        dispatcher: &'a Dispatcher,
+        snapshot: &'a GatewaySnapshot,
+        caller: &'a Caller,
+        call: &Call,
+    ) -> Option<Self> {
+        let observer = dispatcher.observer.as_deref();
+        let is_audited = audit::is_enabled();
+        if observer.is_none() && !is_audited {
+            return None;
+        }
+        let argument_bytes = call.arguments.get().len();
+        let wants = observer.is_some_and(CallObserver::wants_arguments);
+        Some(Self {
+            observer,
+            surface: dispatcher.surface,
+            caller,
+            policy: &snapshot.policy,
+            tool: call.tool.clone(),
+            entry: snapshot.catalog.get(call.tool.as_str()).cloned(),
+            began: (SystemTime::now(), Instant::now()),
+            handed_over: None,
+            arguments: (wants && argument_bytes <= MAX_ARGUMENTS).then(|| call.arguments.clone()),
+            argument_bytes,
+            names: is_audited.then(|| audit::argument_names(&call.arguments)),
+            is_told: false,
+        })
+    }
+
+    /// The call is permitted and goes to its backend.
+    pub(super) fn hand_over(&mut self, call: &Permitted) {
+        let entry = call.shared_entry();
+        if let Some(observer) = self.observer {
+            observer.running(entry);
+        }
+        // A tool of a family is that of the selected server.
+        self.entry = Some(Arc::clone(entry));
+        self.handed_over = Some(Instant::now());
+    }
+
+    /// The call is over.
+    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
+        let (status, bytes) = judged(result);
+        let error = result.as_ref().err().map(ToString::to_string);
+        self.tell(status, bytes, error);
+    }
+
+    fn tell(&mut self, status: CallStatus, result_bytes: u64, error: Option<String>) {
+        self.is_told = true;
+        let (began, instant) = self.began;
+        let call = FinishedCall {
+            began,
+            duration: instant.elapsed(),
+            backend_duration: self.handed_over.map(|at| at.elapsed()),
+            caller: self.caller.clone(),
+            surface: self.surface,
+            tool: self.tool.clone(),
+            entry: self.entry.take(),
+            policy: Arc::clone(self.policy),
+            status,
+            error,
+            arguments: self.arguments.take(),
+            argument_bytes: self.argument_bytes,
+            result_bytes,
+        };
+        if let Some(names) = &self.names {
+            audit::write(&call, names);
+        }
+        if let Some(observer) = self.observer {
+            observer.finished(call);
+        }
+    }
+}
+
+impl Drop for Observation<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.tell(CallStatus::Cancelled, 0, None);
+        }
+    }
+}
+
+/// How a call ended, and the length of its result.
+fn judged(result: &Result<ToolResult, CallError>) -> (CallStatus, u64) {
+    let length = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let (failed, bytes) = match result {
+        Ok(ToolResult::Inline(Outcome::Text { failed, text, .. })) => (*failed, length(text)),
+        Ok(ToolResult::Inline(Outcome::Raw(raw))) => (is_error(raw), length(raw.get())),
+        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => return (CallStatus::NeedsInput, 0),
+        Ok(ToolResult::Spooled(spooled)) => (spooled.failed(), spooled.bytes()),
+        Err(error) => return (CallStatus::of_error(error), 0),
+    };
+    (if failed { CallStatus::Failed } else { CallStatus::Ok }, bytes)
+}
