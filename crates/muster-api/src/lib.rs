@@ -8,6 +8,7 @@
 //! errors are text with [`error::ErrorDetails`] beside it.
 
 pub mod auth;
+pub mod calls;
 pub mod config;
 pub mod error;
 pub mod event;

@@ -25,7 +25,7 @@ use crate::yaml::{self, Node, NodeValue};
 
 pub use self::{
     clis::{BundledClis, with_clis},
-    setting::{AccessMode, REDACTED, ServeTransport},
+    setting::{AccessMode, HistoryArguments, REDACTED, ServeTransport},
 };
 
 section! {
@@ -39,6 +39,8 @@ section! {
         access: Access, "access", "Access";
         /// The metrics at `/metrics`
         metrics: MetricsAccess, "metrics", "Metrics";
+        /// The history of calls
+        history: HistorySettings, "history", "History";
         /// Whether the state of servers and services is also written into their files, as `status`
         write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
@@ -119,6 +121,20 @@ section! {
         tokens: Vec<String>, "tokens", "Tokens";
         /// Whether every process on this machine may, of any user and without a token
         loopback: bool, "loopback", "Loopback";
+    }
+}
+
+section! {
+    /// The history of calls, which `muster calls` and `muster stats` show.
+    HistorySettings {
+        /// Whether calls are kept
+        enabled: bool = true, "enabled", "Enabled";
+        /// The size of the history in MiB; beyond it the oldest calls are deleted
+        max_size: u16 = 32, "maxSize", "MaxSize";
+        /// The number of days that calls are kept; 0 for as long as there is room
+        max_age: u16 = 30, "maxAge", "MaxAge";
+        /// How much of arguments and error texts is kept: `none`, `redacted` without what looks like a secret, or `full`
+        arguments: HistoryArguments, "arguments", "Arguments";
     }
 }
 

@@ -1,6 +1,7 @@
 //! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], without which
 //! nothing runs.
 
+mod basis;
 pub mod callers;
 pub mod constraint;
 mod denylist;

@@ -5,6 +5,7 @@
 
 mod args;
 mod auth;
+mod calls;
 mod config;
 mod events;
 mod mcpserver;
@@ -35,7 +36,7 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[CoreTool]; 10] = [
+const FAMILIES: [&[CoreTool]; 11] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
@@ -45,6 +46,7 @@ const FAMILIES: [&[CoreTool]; 10] = [
     mcpserver::TOOLS,
     events::TOOLS,
     stats::TOOLS,
+    calls::TOOLS,
     auth::TOOLS,
 ];
 

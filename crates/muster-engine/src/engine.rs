@@ -249,6 +249,7 @@ impl Engine {
         }
         self.handle.principals.close();
         self.handle.journal.close().await;
+        self.handle.telemetry.flush().await;
         self.tasks.close();
         if timeout(LONGEST_END, self.tasks.wait()).await.is_err() {
             tracing::warn!("{} tasks did not end in time", self.tasks.len());

@@ -73,6 +73,8 @@ metrics! {
     SESSIONS: Gauge "muster_sessions" [] "Sessions of clients that began with `initialize`";
     CONNECTIONS: Gauge "muster_connections" [] "Open connections of clients";
     ACCEPTED: Counter "muster_connections_accepted" [] "Connections of clients that were accepted";
+    QUEUED: Gauge "muster_history_queue" [] "Calls that are not yet in the history";
+    DROPPED: Counter "muster_history_dropped" [] "Calls that are missing in the history, because its queue was full";
     CPU: Counter "process_cpu_seconds" [] "CPU time of the gateway, without the programs it runs";
     RESIDENT: Gauge "process_resident_memory_bytes" [] "Resident memory of the gateway";
     VIRTUAL: Gauge "process_virtual_memory_bytes" [] "Virtual memory of the gateway";
@@ -135,6 +137,9 @@ impl Telemetry {
         page.sample(&BUILD, "", &[gauges.version], 1);
         self.write_calls(&mut page);
         write_gateway(&mut page, gauges);
+        let (queued, dropped) = self.backlog();
+        page.one(&QUEUED, queued);
+        page.one(&DROPPED, dropped);
         if let Some(usage) = ProcessUsage::read() {
             write_process(&mut page, &usage);
         }

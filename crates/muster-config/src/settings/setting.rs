@@ -435,3 +435,55 @@ impl Setting for AccessMode {
         Json::from(self.as_str())
     }
 }
+
+/// How much of the arguments of calls the history keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HistoryArguments {
+    /// Their length alone.
+    #[default]
+    None,
+    /// All but what looks like a secret.
+    Redacted,
+    /// Everything.
+    Full,
+}
+
+const HISTORY_ARGUMENTS: &[(&str, HistoryArguments)] = &[
+    ("none", HistoryArguments::None),
+    ("redacted", HistoryArguments::Redacted),
+    ("full", HistoryArguments::Full),
+];
+
+impl HistoryArguments {
+    /// Its name in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Redacted => "redacted",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl Setting for HistoryArguments {
+    type Literal = ();
+
+    const TYPE: FieldType = FieldType::Enum(&["none", "redacted", "full"]);
+    const UNSET: FieldDefault = FieldDefault::Json("\"none\"");
+
+    fn literal((): ()) -> Self {
+        Self::default()
+    }
+
+    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
+        reader.choice(node, HISTORY_ARGUMENTS)
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.as_str().to_owned())
+    }
+
+    fn view(&self) -> Json {
+        Json::from(self.as_str())
+    }
+}

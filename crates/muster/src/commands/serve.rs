@@ -24,7 +24,9 @@ use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{Aggregator, ServeTransport, Settings};
+use muster_config::settings::{
+    Aggregator, HistoryArguments, HistorySettings, ServeTransport, Settings,
+};
 use muster_core::{
     call::Caller,
     json::raw,
@@ -51,7 +53,10 @@ use muster_mcp::{
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
-use muster_telemetry::Telemetry;
+use muster_telemetry::{
+    Telemetry,
+    history::{self, HistoryOptions, KeptArguments},
+};
 use serde::Serialize;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::level_filters::LevelFilter;
@@ -169,7 +174,7 @@ async fn serve(
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect =
         Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
-    let telemetry = Telemetry::default();
+    let telemetry = telemetry(&settings.history, state.path());
     let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
@@ -229,6 +234,27 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// The observer of calls, with their history below the state folder.
+fn telemetry(settings: &HistorySettings, state: &Path) -> Telemetry {
+    if !settings.enabled {
+        return Telemetry::default();
+    }
+    let options = HistoryOptions {
+        folder: state.join("calls"),
+        max_bytes: u64::from(settings.max_size) * 1024 * 1024,
+        max_age: history::days(settings.max_age),
+        arguments: match settings.arguments {
+            HistoryArguments::None => KeptArguments::Nothing,
+            HistoryArguments::Redacted => KeptArguments::Redacted,
+            HistoryArguments::Full => KeptArguments::Full,
+        },
+    };
+    Telemetry::with_history(options).unwrap_or_else(|error| {
+        tracing::warn!("no history of calls is kept: {error}");
+        Telemetry::default()
+    })
 }
 
 /// The options of HTTP, with the pages of logins.

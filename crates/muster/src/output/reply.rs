@@ -2,6 +2,7 @@
 //!
 //! The type follows from the name of the tool. Replies of other tools are shown by [`json_view`].
 
+mod calls;
 mod gateway;
 mod server;
 mod service;
@@ -10,6 +11,7 @@ mod workflow;
 
 use muster_api::{
     Availability,
+    calls::{CallInfo, CallList, CallStats},
     config::ConfigInfo,
     event::EventInfo,
     execution::{ExecutionList, ExecutionReply, RunRecord, TOOL_PREFIX},
@@ -40,6 +42,9 @@ type Render = fn(&str, OutputStyle) -> serde_json::Result<String>;
 
 /// The type of each core tool that replies with one.
 const TYPES: &[(&str, Render)] = &[
+    ("core_calls_get", render::<CallInfo>),
+    ("core_calls_list", render::<CallList>),
+    ("core_calls_stats", render::<CallStats>),
     ("core_config_get", render::<ConfigInfo>),
     ("core_config_get_aggregator", render::<ConfigInfo>),
     ("core_events", render::<Vec<EventInfo>>),

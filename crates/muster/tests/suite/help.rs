@@ -51,6 +51,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster serve", "goes on until it is stopped"),
     ("muster test", "needs scenarios"),
     ("muster events --follow", "goes on until it is stopped"),
+    ("muster calls --follow", "goes on until it is stopped"),
+    ("muster calls 1234", "needs so many calls"),
     ("muster self-update", "needs releases"),
     ("muster auth login", "needs a gateway that wants logins"),
     ("muster agent", "goes on until it is stopped"),

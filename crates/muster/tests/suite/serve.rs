@@ -110,6 +110,25 @@ impl Gateway {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+        let (child, port, logged) = Self::launch(&folder, words, set_up);
+        (Self { child, port, folder }, logged)
+    }
+
+    /// Kills it, and starts a gateway that everybody may change over the same files.
+    pub(crate) fn restart(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        let open = |command: &mut Command, _: &Path| {
+            command.env("MUSTER_ACCESS", "open");
+        };
+        (self.child, self.port, _) = Self::launch(&self.folder, &[], open);
+    }
+
+    fn launch(
+        folder: &Folder,
+        words: &[&str],
+        set_up: impl FnOnce(&mut Command, &Path),
+    ) -> (Child, u16, mpsc::Receiver<String>) {
         let mut command = Command::new(MUSTER);
         command.arg("serve").arg("--config-path").arg(folder.path()).args(words);
         command.env("MUSTER_STATE_PATH", folder.file("state"));
@@ -125,7 +144,7 @@ impl Gateway {
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| drop(log.send(line)));
         });
-        (Self { child, port, folder }, logged)
+        (child, port, logged)
     }
 
     fn send(&self, head: &str, body: &str) -> TcpStream {

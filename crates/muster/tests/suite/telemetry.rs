@@ -1,4 +1,4 @@
-//! What a gateway tells about its calls: metrics.
+//! What a gateway tells about its calls: metrics and the history.
 
 use std::process::Command;
 
@@ -86,4 +86,31 @@ fn calls_are_counted_by_tool_and_status() {
     let stats: Value = serde_json::from_str(&muster(&gateway, &["top", "-o", "json"])).unwrap();
     let core = &stats["backends"][0];
     assert_eq!((&core["name"], &core["failed"]), (&json!("core"), &json!(1)));
+}
+
+#[test]
+fn the_history_survives_a_restart() {
+    let config = "aggregator: {port: 0}\nclis: {bundled: none}\nhistory: {arguments: redacted}\n";
+    let mut gateway = Gateway::start(&[("config.yaml", config)], &[]);
+    let session = gateway.session();
+    let arguments = json!({"name": "nobody", "token": "s3cret"});
+    gateway.call_tool(&session, "core_service_get", arguments);
+    let listed = |gateway: &Gateway, more: &[&str]| -> Vec<Value> {
+        let words = [&["calls", "-o", "json"], more].concat();
+        let reply: Value = serde_json::from_str(&muster(gateway, &words)).unwrap();
+        reply["calls"].as_array().unwrap().clone()
+    };
+    let before = listed(&gateway, &["--status", "error"]);
+    assert_eq!(before.len(), 1);
+    let call = &before[0];
+    assert_eq!((&call["tool"], &call["status"]), (&json!("core_service_get"), &json!("failed")));
+    assert_eq!((&call["surface"], &call["rule"]), (&json!("meta"), &json!("operator")));
+    gateway.restart();
+    assert_eq!(listed(&gateway, &["--status", "error"]), before);
+    let id = call["id"].to_string();
+    let whole: Value =
+        serde_json::from_str(&muster(&gateway, &["calls", &id, "-o", "json"])).unwrap();
+    assert_eq!(whole["arguments"], json!({"name": "nobody", "token": "[REDACTED]"}));
+    let stats: Value = serde_json::from_str(&muster(&gateway, &["stats", "-o", "json"])).unwrap();
+    assert_eq!((&stats["total"]["calls"], &stats["total"]["errors"]), (&json!(1), &json!(1)));
 }

@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("muster-api", &["muster-workflow"]),
     // The tap on the dispatcher: it knows calls, not what makes them.
-    ("muster-telemetry", &["muster-core"]),
+    ("muster-telemetry", &["muster-api", "muster-core"]),
     (
         "muster-engine",
         &[

@@ -1,0 +1,108 @@
+//! The arguments of a call, as the history keeps them.
+
+use muster_core::{
+    json::{Raw, raw},
+    secret_text::{REDACTED, is_secret_name, is_secret_value, without_embedded},
+};
+use serde_json::Value;
+
+/// The longest text of a value.
+const MAX_TEXT: usize = 1_000;
+/// The longest arguments.
+const MAX_LENGTH: usize = 16 * 1024;
+
+/// How much of the arguments of calls, and of the texts of errors, is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeptArguments {
+    /// Nothing but their length.
+    #[default]
+    Nothing,
+    /// Without values that look like secrets, and with long texts shortened.
+    Redacted,
+    /// Everything.
+    Full,
+}
+
+impl KeptArguments {
+    /// The arguments to store; empty if they are not kept.
+    pub(super) fn of(self, arguments: Option<&Raw>) -> String {
+        let Some(arguments) = arguments else { return String::new() };
+        let text = match self {
+            Self::Nothing => return String::new(),
+            Self::Full => arguments.get().to_owned(),
+            Self::Redacted => match serde_json::from_str(arguments.get()) {
+                Ok(value) => raw(&redacted(value)).get().to_owned(),
+                Err(_) => return String::new(),
+            },
+        };
+        if text.len() > MAX_LENGTH { String::new() } else { text }
+    }
+
+    /// The text of an error to store; errors may repeat arguments.
+    pub(super) fn error(self, error: Option<&str>) -> String {
+        let error = error.unwrap_or_default();
+        match self {
+            Self::Nothing => String::new(),
+            Self::Redacted => {
+                shortened(without_embedded(error).unwrap_or_else(|| error.to_owned()))
+            }
+            Self::Full => shortened(error.to_owned()),
+        }
+    }
+}
+
+fn redacted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| {
+                let is_secret = is_secret_name(&name) && !value.is_null() && !value.is_boolean();
+                let value = if is_secret { REDACTED.into() } else { redacted(value) };
+                (name, value)
+            });
+            Value::Object(members.collect())
+        }
+        Value::Array(items) => items.into_iter().map(redacted).collect(),
+        Value::String(text) if is_secret_value(&text) => REDACTED.into(),
+        Value::String(text) => shortened(without_embedded(&text).unwrap_or(text)).into(),
+        value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::json::raw;
+    use serde_json::json;
+
+    use super::KeptArguments;
+
+    #[test]
+    fn secrets_are_kept_only_on_request() {
+        let arguments = raw(&json!({
+            "token": "abc", "list": [{"password": 7}, "ghp_0123456789abcdef"], "on": true,
+            "url": "https://u:p@h/x", "text": "x".repeat(2_000),
+        }));
+        let kept = |kept: KeptArguments| kept.of(Some(&arguments));
+        assert_eq!(kept(KeptArguments::Nothing), "");
+        assert_eq!(kept(KeptArguments::Full), arguments.get());
+        let short = format!("{}…", "x".repeat(1_000));
+        let expected = json!({
+            "token": "[REDACTED]", "list": [{"password": "[REDACTED]"}, "[REDACTED]"], "on": true,
+            "url": "https://[REDACTED]@h/x", "text": short,
+        });
+        assert_eq!(kept(KeptArguments::Redacted), expected.to_string());
+        assert_eq!(KeptArguments::Nothing.error(Some("x")), "");
+        assert_eq!(
+            KeptArguments::Redacted.error(Some("at https://u:p@h")),
+            "at https://[REDACTED]@h"
+        );
+    }
+}
