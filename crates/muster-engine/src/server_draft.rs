@@ -19,6 +19,8 @@ pub(crate) struct ServerDraft {
     pub(crate) name: String,
     kind: String,
     given: Map<String, Value>,
+    /// The fields that get their default: an empty text and zero stand for it.
+    cleared: Vec<String>,
     /// Whether an operator must approve the result before it is connected.
     needs_approval: bool,
     /// The subject of the caller that creates it.
@@ -34,10 +36,12 @@ impl ServerDraft {
             _ => String::new(),
         };
         let (name, kind) = (text("name"), text("type"));
-        // An empty text and zero select the default, which leaving the field out does as well.
-        given.retain(|_, value| value != "" && value != 0);
+        let is_cleared = |value: &Value| value == "" || value == 0;
+        let cleared = given.iter().filter(|(_, value)| is_cleared(value));
+        let cleared = cleared.map(|(name, _)| name.clone()).collect();
+        given.retain(|_, value| !is_cleared(value));
         serde_json::from_value::<McpServerSpec>(Value::Object(given.clone()))?;
-        Ok(Self { name, kind, given, needs_approval: false, creator: None })
+        Ok(Self { name, kind, given, cleared, needs_approval: false, creator: None })
     }
 
     /// The draft of a caller with this role. What an agent wants to be run, or to be sent requests and tokens,
@@ -82,6 +86,10 @@ impl ServerDraft {
         Ok(server)
     }
 
+    fn is_cleared(&self, name: &str) -> bool {
+        self.cleared.iter().any(|cleared| cleared == name)
+    }
+
     /// The secrets that an update drops, by field and name: those of another address or program that are not
     /// given again.
     pub(crate) fn dropped_secrets(&self, server: &McpServer) -> Vec<String> {
@@ -91,7 +99,10 @@ impl ServerDraft {
     /// Drops the secrets of a spec that gets another address or program. Whoever reads what is sent there has
     /// not proved to know them.
     fn drop_secrets(&self, spec: &mut McpServerSpec) -> Vec<String> {
-        let differs = |name: &str, now: Value| self.given.get(name).is_some_and(|new| *new != now);
+        let differs = |name: &str, now: Value| {
+            let cleared = self.is_cleared(name) && now != "";
+            self.given.get(name).map_or(cleared, |new| *new != now)
+        };
         let program = differs("command", json!(spec.command));
         let moves = program
             || differs("url", json!(spec.url))
@@ -130,6 +141,7 @@ impl ServerDraft {
             Ok(Value::Object(fields)) => fields,
             Ok(_) | Err(_) => Map::new(),
         };
+        fields.retain(|name, _| !self.cleared.contains(name));
         for (name, mut value) in self.given {
             restore_redacted(&mut value, fields.get(&name));
             fields.insert(name, value);

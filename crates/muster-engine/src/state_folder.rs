@@ -83,14 +83,23 @@ impl StateFolder {
         self.path.join(LOG)
     }
 
-    /// Creates the folder, which only its user can read.
+    /// Creates the folder, which only its user can read. One that is open to others and has other files is
+    /// refused: it may be in use by them.
     pub fn create(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-        let metadata = fs::metadata(&self.path)?;
-        if metadata.permissions().mode() & 0o077 != 0 {
-            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))?;
+        let mode = fs::metadata(&self.path)?.permissions().mode();
+        if mode & 0o077 == 0 {
+            return Ok(());
         }
-        Ok(())
+        if self.record_path().exists() || fs::read_dir(&self.path)?.next().is_none() {
+            return fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700));
+        }
+        let path = self.path.display();
+        Err(io::Error::other(format!(
+            "it is open to other users (mode {:03o}) and not empty; name a folder that does not exist yet, or run: \
+             chmod 700 {path}",
+            mode & 0o777
+        )))
     }
 
     fn record_path(&self) -> PathBuf {

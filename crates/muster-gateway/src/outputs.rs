@@ -13,6 +13,7 @@ mod json_lines;
 mod lines;
 mod path_cost;
 pub mod preview;
+mod retention;
 mod select;
 mod selected_lines;
 mod shape;
@@ -25,16 +26,18 @@ use std::{
     ops::Range,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use jiff::Timestamp;
-use muster_core::hex;
+use muster_core::{hex, lock::Lock};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::{
     block::{NewBlock, StoredBlock},
+    retention::Retention,
     temporary::LazyDir,
 };
 use crate::background_job::{StopSignal, StoppableFile};
@@ -53,6 +56,8 @@ pub struct Outputs {
     directory: Directory,
     good_for: Duration,
     most_bytes: u64,
+    /// None until the first output is stored.
+    retention: Arc<Lock<Option<Retention>>>,
 }
 
 /// Where outputs are stored.
@@ -226,7 +231,8 @@ impl Outputs {
     }
 
     fn in_directory(directory: Directory) -> Self {
-        Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES }
+        let retention = Arc::default();
+        Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES, retention }
     }
 
     /// Sets the lifetime and the total size.
@@ -240,6 +246,7 @@ impl Outputs {
         let place = || self.directory.path().unwrap_or_else(std::env::temp_dir);
         let failed = |error: io::Error| KeepError::new(&error, &place(), self.most_bytes);
         let directory = self.directory.create().map_err(failed)?;
+        self.load_retention(&directory);
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random)
             .map_err(|error| failed(io::Error::other(error.to_string())))?;
@@ -252,7 +259,7 @@ impl Outputs {
             }
         });
         let kept = kept.map_err(failed)?;
-        self.make_room(&directory, &kept.handle);
+        self.make_room(&directory, &kept);
         Ok(kept)
     }
 
@@ -302,21 +309,25 @@ impl Outputs {
         kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
     }
 
-    /// Removes expired outputs, and the oldest ones beyond the total size.
-    fn make_room(&self, directory: &Path, newest: &str) {
-        let Ok(entries) = fs::read_dir(directory) else { return };
+    /// Finds what an earlier process stored. Reads the directory without holding the lock.
+    fn load_retention(&self, directory: &Path) {
+        if self.retention.lock().is_none() {
+            let loaded = Retention::load(directory, self.good_for);
+            self.retention.lock().get_or_insert(loaded);
+        }
+    }
+
+    /// Removes expired outputs, and the oldest ones beyond the limits.
+    fn make_room(&self, directory: &Path, newest: &StoredOutput) {
         let now = Timestamp::now().as_second();
-        let paths = entries.flatten().map(|entry| entry.path());
-        let described = paths.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
-        let mut kept: Vec<StoredOutput> =
-            described.filter_map(|path| read(&path.with_extension(""))).collect();
-        kept.sort_by_key(|kept| kept.expires);
-        let mut total: u64 = kept.iter().map(|kept| kept.stored).sum();
-        for kept in kept.iter().filter(|kept| kept.handle != newest) {
-            if kept.expires <= now || total > self.most_bytes {
-                total -= kept.stored;
-                kept.remove();
-            }
+        let evicted = {
+            let mut retention = self.retention.lock();
+            let retention = retention.get_or_insert_default();
+            retention.add(newest);
+            retention.evict(now, self.most_bytes, &newest.handle)
+        };
+        for handle in evicted {
+            remove(&directory.join(handle));
         }
     }
 }
@@ -339,12 +350,12 @@ impl StoredOutput {
     pub(crate) fn open(&self) -> io::Result<StoppableFile> {
         Ok(StoppableFile { file: File::open(&self.path)?, stop: self.stop.clone() })
     }
+}
 
-    fn remove(&self) {
-        for path in [described(&self.path), self.path.clone()] {
-            if let Err(error) = fs::remove_file(&path) {
-                tracing::debug!("cannot remove {}: {error}", path.display());
-            }
+fn remove(path: &Path) {
+    for path in [described(path), path.to_owned()] {
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::debug!("cannot remove {}: {error}", path.display());
         }
     }
 }

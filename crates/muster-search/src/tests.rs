@@ -171,6 +171,21 @@ fn strengths_say_how_much_of_the_query_matches() {
     }
 }
 
+/// Tools of one server have its words in common, which makes all of them match.
+#[test]
+fn a_match_far_behind_the_best_is_not_shown_as_strong() {
+    use MatchStrength::{Possible, Strong, Weak};
+    for (strength, score, expect) in [
+        (Strong, 8.7, Strong),
+        (Strong, 7.0, Strong),
+        (Strong, 5.9, Possible),
+        (Strong, 4.0, Weak),
+        (Weak, 8.7, Weak),
+    ] {
+        assert_eq!(strength.beside_best(score, 8.7), expect, "{strength:?} {score}");
+    }
+}
+
 #[test]
 fn nothing_held_back_can_be_seen() {
     let index = index();

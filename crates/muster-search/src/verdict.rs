@@ -27,6 +27,11 @@ const NEAREST: usize = 3;
 const STRONG: f32 = 0.75;
 /// The same for a possible match.
 const POSSIBLE: f32 = 0.5;
+/// The share of the best score that a strong match beside it has. Tools of one server share the words of the
+/// server, so that the words alone would make all of them strong.
+const STRONG_BESIDE_BEST: f32 = 0.75;
+/// The same for a possible match.
+const POSSIBLE_BESIDE_BEST: f32 = 0.5;
 /// A query with more words is a sentence: its names, dates and values are in no description, so that the
 /// shares of this many words suffice, but at least [`LEAST_PART`] of both.
 const PHRASE: f32 = 4.0;
@@ -89,6 +94,17 @@ impl MatchStrength {
             share if share >= POSSIBLE * part => Self::Possible,
             _ => Self::Weak,
         }
+    }
+
+    /// The strength to show beside a match with the best score.
+    #[must_use]
+    pub fn beside_best(self, score: f32, best: f32) -> Self {
+        let most = match score {
+            score if score >= STRONG_BESIDE_BEST * best => Self::Strong,
+            score if score >= POSSIBLE_BESIDE_BEST * best => Self::Possible,
+            _ => Self::Weak,
+        };
+        self.min(most)
     }
 
     /// The strength of a document by its similarity, and the lexical strength.

@@ -78,14 +78,8 @@ impl ClassDraft {
         if let Some(args) = self.args {
             class.spec.args = args;
         }
-        let config = self.service_config;
-        let tools = &config.lifecycle_tools;
-        let says = !config.default_name.is_empty()
-            || !config.dependencies.is_empty()
-            || !tools.start.tool.is_empty()
-            || !tools.stop.tool.is_empty();
-        if says {
-            class.spec.service_config = config;
+        if self.service_config != ServiceConfig::default() {
+            class.spec.service_config = self.service_config;
         }
     }
 }

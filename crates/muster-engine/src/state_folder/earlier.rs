@@ -5,17 +5,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folders of state in the configuration directories of earlier versions.
-const FOLDERS: [&str; 4] = ["workflow_executions", "events", "outputs", "meanings"];
+/// The folders of state in the configuration directories of earlier versions, and which files in them are the
+/// gateway's. A configuration directory may be a project with folders of these names.
+const FOLDERS: [(&str, fn(&str) -> bool); 3] =
+    [("workflow_executions", is_execution), ("events", is_journal), ("outputs", is_output)];
 /// Written once a folder was copied and could not be removed, so that it is not copied again.
 const COPIED: &str = "copied-from-config";
 
 /// Moves the state in `config` to `state`. Files that are there already stay.
 pub(super) fn take_over(config: &Path, state: &Path) {
-    for name in FOLDERS {
+    for (name, is_own) in FOLDERS {
         let (from, to) = (config.join(name), state.join(name));
         let mark = state.join(format!(".{name}-{COPIED}"));
-        if !from.is_dir() || from == to || mark.exists() {
+        if !from.is_dir() || from == to || mark.exists() || !has_only(&from, is_own) {
             continue;
         }
         match merge(&from, &to) {
@@ -33,6 +35,36 @@ pub(super) fn take_over(config: &Path, state: &Path) {
             }
         }
     }
+}
+
+/// Whether a folder has files, and all of them are the gateway's.
+fn has_only(folder: &Path, is_own: fn(&str) -> bool) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    let mut entries = entries.peekable();
+    entries.peek().is_some()
+        && entries.all(|entry| {
+            entry.is_ok_and(|entry| {
+                let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+                is_file && entry.file_name().to_str().is_some_and(is_own)
+            })
+        })
+}
+
+fn is_execution(name: &str) -> bool {
+    let id = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".journal"));
+    name.starts_with(".tmp-")
+        || id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
+}
+
+fn is_journal(name: &str) -> bool {
+    let is_day = |day: &str| day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let day = name.strip_prefix("events-").and_then(|rest| rest.strip_suffix(".json"));
+    matches!(name, "events.log" | "events.log.1") || day.is_some_and(is_day)
+}
+
+fn is_output(name: &str) -> bool {
+    let id = name.strip_prefix("out_").map(|id| id.strip_suffix(".json").unwrap_or(id));
+    id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
 }
 
 /// What became of the originals.
@@ -53,12 +85,6 @@ fn merge(from: &Path, to: &Path) -> io::Result<Moved> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target): (PathBuf, PathBuf) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() {
-            if merge(&source, &target)? == Moved::Copied {
-                moved = Moved::Copied;
-            }
-            continue;
-        }
         // Where the state folder has a newer one, the original stays.
         if target.exists() {
             moved = Moved::Copied;

@@ -33,6 +33,7 @@ fn state_of_earlier_versions_is_taken_over_once() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
+    folder.create().unwrap();
     put(config.join("workflow_executions/1.yaml"), "old");
     put(config.join("workflow_executions/2.yaml"), "old");
     put(config.join("events/events-2026-01-01.json"), "old");
@@ -46,4 +47,42 @@ fn state_of_earlier_versions_is_taken_over_once() {
     assert!(!config.join("workflow_executions/1.yaml").exists() && !config.join("events").exists());
     assert!(config.join("workflow_executions/2.yaml").exists(), "nothing is lost");
     assert!(config.join("mcpservers/a.yaml").exists());
+}
+
+/// A configuration directory may be a project, whose folders are not the gateway's.
+#[test]
+fn folders_of_the_user_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("project");
+    let folder = StateFolder::at(dir.path().join("state"));
+    let files = [
+        "outputs/results.csv",
+        "outputs/out_0123456789abcdef01234567.json",
+        "events/2026.txt",
+        "events/events-2026-01-01.json",
+        "workflow_executions/plan.yaml",
+        "workflow_executions/deep/1.yaml",
+    ];
+    for file in files {
+        let path = config.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "mine").unwrap();
+    }
+    drop(folder.own(&config, None, Vec::new()).unwrap());
+    for file in files {
+        assert!(config.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_folder_that_the_user_chose_keeps_its_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(shared.join("theirs"), "").unwrap();
+    let error = StateFolder::at(&shared).create().unwrap_err();
+    assert!(error.to_string().contains("chmod 700"), "{error}");
+    assert_eq!(fs::metadata(&shared).unwrap().permissions().mode() & 0o777, 0o755);
+    StateFolder::at(shared.join("muster")).create().unwrap();
 }

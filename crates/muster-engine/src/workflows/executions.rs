@@ -273,14 +273,17 @@ impl Executions {
 
     /// The executions that match, newest first, and the number of matches on all pages.
     pub(crate) async fn list(&self, query: Query) -> (Vec<RunSummary>, usize) {
-        let live = self.live.lock().await.clone();
         let mut index = Arc::clone(&self.index).lock_owned().await;
-        let folder = self.folder.clone();
-        let found = tokio::task::spawn_blocking(move || {
-            index.refresh(&folder, &live);
-            index.find(&query)
+        let mut live = self.live.lock().await.clone();
+        let (folder, before) = (self.folder.clone(), live.clone());
+        let refreshed = tokio::task::spawn_blocking(move || {
+            index.refresh(&folder, &before);
+            index
         });
-        found.await.unwrap_or_default()
+        let Ok(index) = refreshed.await else { return <_>::default() };
+        // Runs may begin and end while records are read.
+        live.extend(self.live.lock().await.iter().cloned());
+        index.find(&query, &live)
     }
 
     /// A record, if the caller may see it.

@@ -54,14 +54,7 @@ impl Index {
             there.insert(path);
         }
         self.files.retain(|path, _| there.contains(path));
-        for known in self.files.values_mut() {
-            let summary = &mut known.summary;
-            // Not running any more.
-            if summary.status == RunState::Inprogress && !live.contains(&summary.execution_id) {
-                summary.status = RunState::Interrupted;
-            }
-        }
-        self.forget();
+        self.forget(live);
     }
 
     fn look(&mut self, path: &Path) -> io::Result<()> {
@@ -90,12 +83,12 @@ impl Index {
     }
 
     /// Deletes records beyond the retention.
-    fn forget(&mut self) {
+    fn forget(&mut self, live: &BTreeSet<String>) {
         let oldest = Timestamp::now().saturating_sub(OLDEST).unwrap_or(Timestamp::UNIX_EPOCH);
         let mut by_age: Vec<(Timestamp, PathBuf)> = self
             .files
             .iter()
-            .filter(|(_, known)| known.summary.status != RunState::Inprogress)
+            .filter(|(_, known)| known.state(live) != RunState::Inprogress)
             .map(|(path, known)| (known.at, path.clone()))
             .collect();
         by_age.sort();
@@ -111,7 +104,8 @@ impl Index {
     }
 
     /// The records that match, newest first, and the number of matches on all pages.
-    pub(super) fn find(&self, query: &Query) -> (Vec<RunSummary>, usize) {
+    /// `live` has the ids of runs that were running at any time since before the refresh.
+    pub(super) fn find(&self, query: &Query, live: &BTreeSet<String>) -> (Vec<RunSummary>, usize) {
         let mut found: Vec<&Known> = self
             .files
             .values()
@@ -119,12 +113,26 @@ impl Index {
                 let summary = &known.summary;
                 is_for(summary.owner.as_ref(), query.owner.as_ref())
                     && query.workflow.as_ref().is_none_or(|name| *name == summary.workflow_name)
-                    && query.state.is_none_or(|state| state == summary.status)
+                    && query.state.is_none_or(|state| state == known.state(live))
             })
             .collect();
         found.sort_by_key(|known| std::cmp::Reverse(known.at));
         let total = found.len();
         let page = found.into_iter().skip(query.offset).take(query.limit);
-        (page.map(|known| known.summary.clone()).collect(), total)
+        let summary =
+            |known: &Known| RunSummary { status: known.state(live), ..known.summary.clone() };
+        (page.map(summary).collect(), total)
+    }
+}
+
+impl Known {
+    /// The state of the run. Its record says that it is running until it ends, also if the gateway ended before.
+    fn state(&self, live: &BTreeSet<String>) -> RunState {
+        match self.summary.status {
+            RunState::Inprogress if !live.contains(&self.summary.execution_id) => {
+                RunState::Interrupted
+            }
+            state => state,
+        }
     }
 }

@@ -232,6 +232,23 @@ async fn secrets_are_hidden_and_survive_an_update() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_with_an_empty_text_clears_the_field() {
+    let rig = Rig::new(&[]);
+    let server = json!({"name": "a", "type": "streamable-http", "url": "https://h/mcp", "timeout": 7,
+        "toolPrefix": "short", "description": "words", "headers": {"Authorization": "Bearer abc"}});
+    rig.call("core_mcpserver_create", server).await;
+    // A program was never set: clearing it does not move the server.
+    let update =
+        json!({"name": "a", "toolPrefix": "", "description": "", "timeout": 0, "command": ""});
+    rig.call("core_mcpserver_update", update).await;
+    let got = rig.ask("core_mcpserver_get", json!({"name": "a"})).await;
+    assert_eq!((&got["toolPrefix"], &got["description"]), (&json!(null), &json!(null)), "{got}");
+    let file = rig.read("mcpservers/a.yaml");
+    assert!(!file.contains("timeout"), "{file}");
+    contains(&file, &["Authorization: Bearer abc"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_configuration_is_shown_changed_and_read_again() {
     let rig = Rig::new(&[("mcpservers/a.yaml", "command: x\n")]);
     rig.until_is("a", "running").await;

@@ -17,6 +17,8 @@ use crate::{
 
 /// How much of a spilled stream is shown; all of it is in a file.
 const SPILLED_PREVIEW_BYTES: usize = 64 * 1024;
+/// How much of standard error stands beside a spilled standard output.
+const STDERR_BESIDE_BYTES: usize = 4 * 1024;
 
 /// Structured content beside the text.
 #[derive(Serialize, Default)]
@@ -35,6 +37,8 @@ struct Details<'a> {
     stderr_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr_file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
 }
 
 /// The command that was run, for messages.
@@ -76,7 +80,7 @@ pub(super) fn outcome(invocation: Invocation<'_>, finished: &CompletedRun) -> Ou
         text.push_str("\n\n");
         text.push_str(&note);
     }
-    Outcome::Text { text, failed: code != 0, details: spill_details(finished) }
+    Outcome::Text { text, failed: code != 0, details: spill_details(finished, code) }
 }
 
 fn join(stdout: &str, stderr: &str, code: i32) -> String {
@@ -117,14 +121,18 @@ fn note(stream: &str, captured: &CapturedStream) -> Option<String> {
     Some(format!("[{stream} cut: the first {shown} of {total} bytes are shown; {rest}]"))
 }
 
-fn spill_details(finished: &CompletedRun) -> Option<muster_core::json::Raw> {
+fn spill_details(finished: &CompletedRun, code: i32) -> Option<muster_core::json::Raw> {
     let CompletedRun { stdout, stderr, .. } = finished;
     if stdout.missing() == 0 && stderr.missing() == 0 {
         return None;
     }
     let file =
         |captured: &CapturedStream| captured.spill.as_ref().map(|path| path.display().to_string());
+    let beside = stderr.bytes.get(..STDERR_BESIDE_BYTES).unwrap_or(&stderr.bytes);
+    let beside = (stdout.missing() > 0 && !beside.is_empty()).then_some(beside);
     Some(raw(&Details {
+        stderr: beside.map(String::from_utf8_lossy),
+        exit_code: (code != 0).then_some(code),
         stdout_bytes: Some(stdout.total),
         stdout_file: file(stdout),
         stderr_bytes: Some(stderr.total),

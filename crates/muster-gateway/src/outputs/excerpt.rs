@@ -189,9 +189,7 @@ impl StoredOutput {
         {
             piece = piece.get(..=end).unwrap_or(piece);
         }
-        // Invalid UTF-8 is longer here than in the file.
-        let taken = if piece.len() == text.len() { bytes.len() } else { piece.len() } as u64;
-        let end = (start + taken).min(self.bytes);
+        let end = (start + source_length(&bytes, piece.len()) as u64).min(self.bytes);
         let next = (end < self.bytes && end > start).then_some(NextPage::Offset(end));
         let note = match look.line {
             Some(line) if piece.is_empty() => {
@@ -232,10 +230,57 @@ fn start_of_line(file: &mut impl BufRead, line: u64) -> io::Result<u64> {
 
 /// The text of some bytes; a character that is cut in two is left for the next page.
 pub(super) fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
-    match std::str::from_utf8(bytes) {
-        Err(error) if !at_end && error.error_len().is_none() => {
-            String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())
+    let is_cut = |length: &usize| {
+        let last = bytes.len().checked_sub(*length).and_then(|start| bytes.get(start..));
+        let read = last.map(std::str::from_utf8);
+        matches!(read, Some(Err(error)) if error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    let cut = if at_end { None } else { (1..=3).find(is_cut) };
+    let whole = bytes.len() - cut.unwrap_or(0);
+    String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default())
+}
+
+/// The number of bytes that the first `shown` bytes of their text stand for. Invalid UTF-8 is longer in the text.
+pub(super) fn source_length(bytes: &[u8], shown: usize) -> usize {
+    let (mut source, mut text) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().len();
+        if text + valid >= shown {
+            return source + (shown - text);
         }
-        _ => String::from_utf8_lossy(bytes),
+        source += valid + chunk.invalid().len();
+        text += valid + char::REPLACEMENT_CHARACTER.len_utf8();
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{source_length, valid};
+
+    #[test]
+    fn invalid_text_is_as_long_as_its_bytes() {
+        let bytes = b"a\xff\xfeb\xe2\x82c\n\xff";
+        let text = valid(bytes, true);
+        assert_eq!(text, "a\u{fffd}\u{fffd}b\u{fffd}c\n\u{fffd}");
+        for (shown, expect) in [("", 0), ("a", 1), ("a\u{fffd}", 2), ("a\u{fffd}\u{fffd}b", 4)] {
+            assert_eq!(source_length(bytes, shown.len()), expect, "{shown}");
+        }
+        assert_eq!(source_length(bytes, text.find('\n').unwrap()), 7);
+        assert_eq!(source_length(bytes, text.len()), bytes.len());
+    }
+
+    #[test]
+    fn a_character_cut_in_two_is_left_for_the_next_page() {
+        for (bytes, at_end, expect) in [
+            (&b"\xffa\xe2\x82"[..], false, "\u{fffd}a"),
+            (b"\xffa\xe2\x82", true, "\u{fffd}a\u{fffd}"),
+            (b"a\xf0\x9f\x98", false, "a"),
+            ("a\u{20ac}".as_bytes(), false, "a\u{20ac}"),
+            (b"a\x82", false, "a\u{fffd}"),
+            (b"", false, ""),
+        ] {
+            assert_eq!(valid(bytes, at_end), expect, "{bytes:?}");
+        }
     }
 }

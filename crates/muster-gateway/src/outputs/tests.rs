@@ -73,6 +73,27 @@ fn what_has_expired_or_is_too_much_goes() {
 }
 
 #[test]
+fn outputs_of_an_earlier_process_are_counted_and_fragments_are_removed() {
+    let (_folder, earlier) = outputs();
+    let first = text(&earlier, "1234567890");
+    let directory = earlier.directory.path().unwrap();
+    let [old, new] = [0, 1].map(|digit| directory.join(format!("out_{digit:024}")));
+    let mine = directory.join("mine");
+    for file in [&old, &new, &mine] {
+        fs::write(file, "half").unwrap();
+    }
+    for file in [&old, &mine] {
+        let hours_ago = std::time::SystemTime::now() - Duration::from_secs(9_000);
+        fs::File::options().write(true).open(file).unwrap().set_modified(hours_ago).unwrap();
+    }
+    let later = Outputs::at(&directory).within(Duration::from_secs(4000), 15);
+    let second = text(&later, "1234567890");
+    assert!(later.find("ada", &first.handle).is_err());
+    assert!(later.find("ada", &second.handle).is_ok());
+    assert!(!old.exists() && new.exists() && mine.exists());
+}
+
+#[test]
 fn a_file_is_taken_over() {
     let (folder, outputs) = outputs();
     let spilled = folder.path().join("spilled");

@@ -334,6 +334,19 @@ fn a_call_stays_within_the_effect_ceiling() {
         gateway.text("call_tool", r#"{"name":"x_hub_get_repo","arguments":{},"effect":"none"}"#),
         "!effect must be read, write or destructive, not `none`"
     );
+    let listed = r#"{"name":"x_hub_delete_repo","arguments":{},"effect":["read"]}"#;
+    assert_eq!(
+        gateway.text("call_tool", listed),
+        r#"!effect must be read, write or destructive, not `["read"]`"#
+    );
+    assert!(gateway.heard().is_empty());
+    for (given, refusal) in [
+        (r#"{"effect":["read"]}"#, "!effect must be text"),
+        (r#"{"query":["repo"]}"#, "!query must be text"),
+        (r#"{"case_sensitive":"perhaps"}"#, "!case_sensitive must be true or false"),
+    ] {
+        assert_eq!(gateway.text("filter_tools", given), refusal);
+    }
     let found = gateway.json("filter_tools", r#"{"effect":"write"}"#);
     assert_eq!(found["total"], 1);
     assert_eq!(found["tools"][0]["name"], "x_hub_get_repo");

@@ -67,7 +67,7 @@ struct Server {
     kind: Option<String>,
     /// Connect it now and whenever the gateway starts
     #[arg(long, visible_alias = "autoStart", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    auto_start: Option<String>,
+    auto_start: Option<bool>,
     /// The program of a stdio server
     #[arg(long, value_name = "PROGRAM")]
     command: Option<String>,
@@ -104,7 +104,7 @@ struct Server {
     auth_scopes: Option<String>,
     /// Forward the caller's own token to it
     #[arg(long, visible_alias = "forwardToken", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    forward_token: Option<String>,
+    forward_token: Option<bool>,
     /// Audiences that a forwarded token must have, separated by commas
     #[arg(long, visible_alias = "requiredAudiences", value_name = "AUDIENCES")]
     required_audiences: Option<String>,
@@ -211,8 +211,8 @@ impl Server {
                 object.set_value(key, text);
             }
         }
-        if let Some(flag) = &self.auto_start {
-            object.set_value("autoStart", &(flag == "true"));
+        if let Some(flag) = self.auto_start {
+            object.set_value("autoStart", &flag);
         }
         if let Some(seconds) = self.timeout {
             object.set_value("timeout", &seconds);
@@ -253,8 +253,8 @@ impl Server {
         if let Some(kind) = &self.auth_type {
             put("type", kind.as_str().into());
         }
-        if let Some(flag) = &self.forward_token {
-            put("forwardToken", (flag == "true").into());
+        if let Some(flag) = self.forward_token {
+            put("forwardToken", flag.into());
         }
         if let Some(audiences) = &self.required_audiences {
             put("requiredAudiences", json!(words(audiences)));

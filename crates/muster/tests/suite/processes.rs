@@ -175,6 +175,21 @@ fn output_beyond_the_limit_is_kept_in_a_file() {
 }
 
 #[test]
+fn standard_error_and_the_exit_code_stand_beside_output_beyond_the_limit() {
+    let (_folder, mut client) = shell();
+    let bytes = 20 * 1024 * 1024;
+    let script =
+        format!("head -c {bytes} /dev/zero | tr '\\0' a; echo disk is nearly full >&2; exit 3");
+    let call = json!({"tool_name": "sh", "args": {"script": script}, "max_tokens": 1000});
+    let answer = client.call("climax_call", call);
+    let text = answer["result"]["content"].to_string();
+    assert!(text.contains("out_"), "{text}");
+    assert!(text.contains("[stderr]\\ndisk is nearly full"), "{text}");
+    assert!(text.contains("[exit code: 3]"), "{text}");
+    assert_eq!(answer["result"]["isError"], true);
+}
+
+#[test]
 fn stored_outputs_are_removed_with_the_server_and_stale_ones_by_the_next() {
     let (folder, mut client) = shell();
     fs::create_dir(folder.file("muster-4194999-0123456789abcdef")).unwrap();

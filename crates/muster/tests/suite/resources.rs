@@ -104,6 +104,7 @@ fn new_servers() {
             &["create", "mcpserver", "files", "--type", "stdio", "--command", "x"],
             &["create", "mcpserver", "odd", "--type", "carrier-pigeon"],
             &["create", "mcpserver", "odd", "--env", "canary"],
+            &["create", "mcpserver", "odd", "--forward-token", "maybe"],
             &["create", "service", "lonely"],
             &["create", "rocket", "x"],
             &["events", "--limit", "1", "--no-headers"],

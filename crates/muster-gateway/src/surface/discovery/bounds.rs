@@ -23,7 +23,7 @@ impl Bounds {
             Some(_) => Some(Budget::of(given, Self::UNSAID)?),
             None => None,
         };
-        let word = given.text("effect");
+        let word = given.text_only("effect")?;
         let effect = word.as_deref().map(|word| {
             let unknown = || "effect must be `read`, `write` or `destructive`".to_owned();
             Effect::parse(&word.to_lowercase()).ok_or_else(unknown)
@@ -72,6 +72,8 @@ mod tests {
         check(r#"{"effect":""}"#, Ok((None, None)));
         check(r#"{"max_tokens":500,"effect":"Read"}"#, Ok((Some(500), Some(Effect::Read))));
         check(r#"{"max_tokens":null}"#, Ok((Some(4_000), None)));
+        check(r#"{"max_tokens":1e12,"effect":null}"#, Ok((Some(1_000_000), None)));
+        check(r#"{"effect":["read"]}"#, Err("effect must be text"));
         check(r#"{"max_tokens":5}"#, Err("max_tokens must be at least 300"));
         check(r#"{"effect":"all"}"#, Err("effect must be `read`, `write` or `destructive`"));
     }

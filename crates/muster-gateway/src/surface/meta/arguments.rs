@@ -28,7 +28,7 @@ impl<'a> MetaArguments<'a> {
     }
 
     /// A text, or the error if it is anything else.
-    pub(super) fn text_only(&self, key: &str) -> Result<Option<String>, String> {
+    pub(in crate::surface) fn text_only(&self, key: &str) -> Result<Option<String>, String> {
         let text = self.text(key);
         let is_text = |value: &RawValue| value.get().starts_with('"');
         match self.has(key) && !self.members.get(key).is_some_and(is_text) {

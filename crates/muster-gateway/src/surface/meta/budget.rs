@@ -7,6 +7,9 @@ use super::arguments::MetaArguments;
 /// The smallest budget that holds a reply.
 pub(in crate::surface) const LEAST: usize = 300;
 
+/// The largest budget. A longer reply would be held in memory as a whole, and no model reads it.
+pub(in crate::surface) const MOST: usize = 1_000_000;
+
 /// A number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::surface) struct Budget(pub(in crate::surface) usize);
@@ -17,7 +20,7 @@ impl Budget {
         given: &MetaArguments<'_>,
         default: usize,
     ) -> Result<Self, String> {
-        Ok(Self(given.count("max_tokens", LEAST)?.unwrap_or(default)))
+        Ok(Self(given.count("max_tokens", LEAST)?.unwrap_or(default).min(MOST)))
     }
 
     /// Whether a text fits.

@@ -135,15 +135,24 @@ fn take_bounds(cx: &MetaContext<'_>, members: &mut RawObject<'_>) -> Result<Boun
     };
     let mut effect = None;
     for key in OWN.into_iter().filter(|key| complete || !takes(key)) {
-        let said = members.get_text(key).filter(|word| key == "effect" && !word.is_empty());
-        if let Some(word) = said {
-            let unknown =
-                || format!("effect must be read, write or destructive, not `{}`", echo(&word));
-            effect = Some(Effect::parse(&word.to_lowercase()).ok_or_else(unknown)?);
+        let said = members.get(key).filter(|said| key == "effect" && !is_unsaid(said));
+        if let Some(said) = said {
+            let word: Option<String> = serde_json::from_str(said.get()).ok();
+            let known = word.as_ref().and_then(|word| Effect::parse(&word.to_lowercase()));
+            let unknown = || {
+                let said = word.as_deref().unwrap_or(said.get());
+                format!("effect must be read, write or destructive, not `{}`", echo(said))
+            };
+            effect = Some(known.ok_or_else(unknown)?);
         }
         members.remove(key);
     }
     Ok(Bounds { effect })
+}
+
+/// Whether an argument says nothing.
+fn is_unsaid(argument: &RawValue) -> bool {
+    matches!(argument.get(), "null" | "\"\"")
 }
 
 impl Bounds {

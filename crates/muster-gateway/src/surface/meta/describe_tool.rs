@@ -70,7 +70,6 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
         names = given.texts("name");
     }
     if let [_, _, ..] = names.as_slice() {
-        names.truncate(MOST);
         return several(cx, &names, with_schema);
     }
     let name = match names.pop().filter(|name| !name.is_empty()).map_or_else(|| given.tool(), Ok) {
@@ -88,6 +87,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
 
 /// Tools that do not fit in full are described in short.
 fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome {
+    let (names, beyond) = names.split_at(names.len().min(MOST));
     let mut tools = Vec::new();
     let mut not_found = Vec::new();
     for name in names {
@@ -103,8 +103,12 @@ fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome
     };
     let bounds = Bounds { offset: 0, limit: MOST };
     let page = Page::of(tools.iter(), tools.len(), bounds, cx.budget, full, |shown| short(shown));
-    let left =
-        page.next.map(|_| "not all fit: ask for fewer at once, or raise max_tokens".to_owned());
+    let left = match beyond.len() {
+        0 => {
+            page.next.map(|_| "not all fit: ask for fewer at once, or raise max_tokens".to_owned())
+        }
+        more => Some(format!("at most {MOST} at once: ask again for the last {more} names")),
+    };
     let unavailable = match not_found.is_empty() {
         true => Unavailable::default(),
         false => Unavailable::of(cx.request.snapshot, cx.budget),

@@ -146,8 +146,9 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
 /// The server that a tool's name belongs to, if it is lost or not connected yet. Whether it has such a tool
 /// is known only if it was connected before.
 fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
-    let mut absent = state.absent.iter().filter(|(_, absent)| !absent.condition.is_down());
-    absent.find(|(start, _)| name.starts_with(start.as_str())).map(|(_, absent)| absent)
+    let absent = state.absent.iter().filter(|(_, absent)| !absent.condition.is_down());
+    let of_name = absent.filter(|(start, _)| name.starts_with(start.as_str()));
+    of_name.max_by_key(|(start, _)| start.len()).map(|(_, absent)| absent)
 }
 
 fn not_connected(state: &GatewaySnapshot, absent: &Absent) -> String {

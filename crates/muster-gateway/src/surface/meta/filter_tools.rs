@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     call::Outcome,
-    catalog::{CatalogSource, ToolEntry, ranked::RankedTools},
+    catalog::{
+        CatalogSource, ToolEntry,
+        ranked::{RankedTool, RankedTools},
+    },
     effect::Effect,
     glob::{CaseSensitivity, Glob},
 };
@@ -102,21 +105,21 @@ impl Filter {
 
     fn read(given: &MetaArguments<'_>) -> Result<Self, String> {
         let bounds = Bounds::of(given, DEFAULT_LIMIT)?;
-        let case_sensitive = given.flag("case_sensitive").unwrap_or(false);
-        let include_schema = given.flag("include_schema").unwrap_or(false);
-        let effect = given.text("effect").map(|word| {
+        let case_sensitive = given.flag_only("case_sensitive")?;
+        let include_schema = given.flag_only("include_schema")?;
+        let effect = given.text_only("effect")?.map(|word| {
             let unknown = || format!("effect must be read, write or destructive, not `{word}`");
             Effect::parse(&word.to_lowercase()).ok_or_else(unknown)
         });
         Ok(Self {
-            query: given.text("query"),
-            pattern: given.text("pattern"),
-            description: given.text("description_filter"),
+            query: given.text_only("query")?,
+            pattern: given.text_only("pattern")?,
+            description: given.text_only("description_filter")?,
             of: Of {
-                server: given.text("server"),
-                category: given.text("category"),
+                server: given.text_only("server")?,
+                category: given.text_only("category")?,
                 tags: given.texts("tags"),
-                labels: given.raw("labels").map(labels).unwrap_or_default(),
+                labels: given.raw("labels").map(labels).transpose()?.unwrap_or_default(),
                 effect: effect.transpose()?,
             },
             case: if case_sensitive {
@@ -162,8 +165,13 @@ impl Filter {
                 let nothing = judgement.is_no_such_tool();
                 let total = if nothing { 0 } else { ranked.total };
                 let found = ranked.found.iter().filter(|_| !nothing).skip(self.bounds.offset);
+                let best = ranked.found.iter().map(|found| found.score).fold(0.0, f32::max);
+                let strength = |found: &RankedTool<'_>| match found.is_named {
+                    true => found.strength,
+                    false => found.strength.beside_best(found.score, best),
+                };
                 let scored: Vec<(Shown, (f32, MatchStrength))> = found
-                    .map(|found| (Shown::of(state, found.entry), (found.score, found.strength)))
+                    .map(|found| (Shown::of(state, found.entry), (found.score, strength(found))))
                     .collect();
                 let rest = scored.iter().map(|(shown, scored)| (shown, Some(*scored)));
                 (Page::of(rest, total, self.bounds, budget, full, short), Some(judgement))
@@ -243,18 +251,20 @@ impl Of {
 
     /// Whether a tool has every label.
     fn labelled(&self, entry: &ToolEntry) -> bool {
-        let found = entry.labels().map(|raw| labels(&raw)).unwrap_or_default();
+        let found = entry.labels().and_then(|raw| labels(&raw).ok()).unwrap_or_default();
         self.labels.iter().all(|(name, value)| found.get(name) == Some(value))
     }
 }
 
 /// Labels by name; values are compared as text.
-fn labels(labels: &RawValue) -> BTreeMap<String, String> {
-    let labels: serde_json::Map<String, Value> =
-        serde_json::from_str(labels.get()).unwrap_or_default();
+fn labels(labels: &RawValue) -> Result<BTreeMap<String, String>, String> {
+    let wrong = |_| r#"labels must be an object such as {"env":"prod"}"#.to_owned();
+    let labels: Option<serde_json::Map<String, Value>> =
+        serde_json::from_str(labels.get()).map_err(wrong)?;
     let text = |value: Value| match value {
         Value::String(text) => text,
         other => other.to_string(),
     };
-    labels.into_iter().map(|(name, value)| (name, text(value))).collect()
+    let labels = labels.unwrap_or_default().into_iter();
+    Ok(labels.map(|(name, value)| (name, text(value))).collect())
 }

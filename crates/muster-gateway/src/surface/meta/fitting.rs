@@ -11,13 +11,13 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     ops::Range,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use muster_core::{
     call::Outcome,
-    json::{RawObject, scan::JsonScanner},
+    json::{RawObject, raw, scan::JsonScanner},
     spooled::{SpooledResult, ToolResult},
     token_estimate,
 };
@@ -111,7 +111,9 @@ pub(super) async fn fitted(
         ToolResult::Inline(outcome) => match long(outcome, budget) {
             Long::No(outcome) => return Ok(Fitted::AsIs(outcome)),
             Long::Result(result) => Box::new(move |fitting| fitting.fit(&result)),
-            Long::File { path, failed } => Box::new(move |fitting| fitting.fit_file(&path, failed)),
+            Long::File { spilled, failed } => {
+                Box::new(move |fitting| fitting.fit_file(&spilled, failed))
+            }
         },
         ToolResult::Spooled(spooled) => Box::new(move |fitting| fitting.fit(&spooled)),
     };
@@ -128,11 +130,18 @@ type LongFit = Box<dyn FnOnce(&Fitting<'_>) -> Result<FittedReply, FitError> + S
 enum Long {
     No(Outcome),
     Result(Arc<dyn SpooledResult>),
-    /// The file with the whole output of a command that exceeded the memory limit.
+    /// The output of a command that exceeded the memory limit.
     File {
-        path: PathBuf,
+        spilled: SpilledStdout,
         failed: bool,
     },
+}
+
+/// The output of a command whose standard output is in a file.
+struct SpilledStdout {
+    path: PathBuf,
+    /// Its standard error, as far as it is known here, and its exit code.
+    beside: String,
 }
 
 fn long(outcome: Outcome, budget: Budget) -> Long {
@@ -150,8 +159,8 @@ fn long(outcome: Outcome, budget: Budget) -> Long {
             Long::Result(Arc::new(InlineResult::new(result)))
         }
         Outcome::Text { text, failed, details } => {
-            if let Some(path) = details.as_deref().and_then(spilled) {
-                return Long::File { path, failed: *failed };
+            if let Some(spilled) = details.as_deref().and_then(SpilledStdout::of) {
+                return Long::File { spilled, failed: *failed };
             }
             let size = text.len() + details.as_deref().map_or(0, |details| details.get().len());
             if size * 2 + 128 <= budget.0 {
@@ -179,10 +188,15 @@ fn may_have_blocks(result: &str) -> bool {
         .any(|word| memchr::memmem::find(result.as_bytes(), word.as_bytes()).is_some())
 }
 
-fn spilled(details: &RawValue) -> Option<PathBuf> {
-    let details = RawObject::parse(details)?;
-    let file = |key| details.get_text(key).map(PathBuf::from);
-    file("stdout_file").or_else(|| file("stderr_file"))
+impl SpilledStdout {
+    fn of(details: &RawValue) -> Option<Self> {
+        let details = RawObject::parse(details)?;
+        let path = PathBuf::from(details.get_text("stdout_file")?);
+        let stderr = details.get_text("stderr").map(|text| format!("[stderr]\n{text}"));
+        let code = details.get("exit_code").map(|code| format!("[exit code: {}]", code.get()));
+        let beside: Vec<String> = stderr.into_iter().chain(code).collect();
+        Some(Self { path, beside: beside.join("\n\n") })
+    }
 }
 
 /// Fits one result.
@@ -297,13 +311,18 @@ impl Fitting<'_> {
         Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
     }
 
-    /// Stores a file, as text or JSON.
-    fn fit_file(&self, path: &Path, failed: bool) -> Result<FittedReply, FitError> {
+    /// Stores standard output, as text or JSON. The rest stays in the reply.
+    fn fit_file(&self, spilled: &SpilledStdout, failed: bool) -> Result<FittedReply, FitError> {
+        let path = &spilled.path;
         let open = || File::open(path).map(|file| BufReader::with_capacity(CHUNK, file));
         let kind = if is_json(open()?)? { OutputKind::Json } else { OutputKind::Text };
         let lost = || open().map(|text| self.beginning(text)).unwrap_or_default();
         let kept = self.keep(NewOutput::new(kind, OutputBody::File(path.to_owned())), lost)?;
-        let reply = FittedReply::failed(failed);
+        let mut reply = FittedReply::failed(failed);
+        let beside = token_estimate::suffix(&spilled.beside, self.budget.0 / 4);
+        if !beside.is_empty() {
+            reply.content.push(Piece::Own(raw(&Text::of(beside))));
+        }
         Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
     }
 
