@@ -149,6 +149,7 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let mut findings = checks::config(root, &files, bundled, environment);
     findings.extend(checks::clis(root, &files, bundled));
     findings.extend(access::check(root, &files.settings));
+    findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
     let programs = checks::programs(&files, environment, &broken);
     // Connecting would only repeat what was found.
@@ -196,7 +197,11 @@ async fn check_servers(
     let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
     let connect: Arc<dyn Connector> =
         Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
-    let configured = files.servers.values().filter(|file| !skipped(&file.server.name));
+    // A pending server is neither started nor contacted: an agent may have written its command.
+    let configured = files
+        .servers
+        .values()
+        .filter(|file| !file.server.spec.is_pending() && !skipped(&file.server.name));
     let checks = servers::check(connect, configured.cloned().collect(), limit).await;
     connector.shut_down().await;
     launcher.shut_down().await;

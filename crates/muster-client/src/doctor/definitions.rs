@@ -21,6 +21,20 @@ pub(super) fn check(files: &Files, environment: &Environment) -> Vec<Finding> {
     found.collect()
 }
 
+/// Servers that wait for the approval of an operator. They are not connected.
+pub(super) fn pending(files: &Files) -> Vec<Finding> {
+    let pending = files.servers.values().filter(|file| file.server.spec.is_pending());
+    let findings = pending.map(|file| {
+        let name = &file.server.name;
+        let message = "it waits for approval, so it is not checked: an agent added or changed it";
+        Finding::warning(Hop::Config, "approval-pending", name, message).fix(format!(
+            "read {}, then approve it with `muster approve mcpserver {name}`",
+            file.path.display()
+        ))
+    });
+    findings.collect()
+}
+
 /// A command with its arguments in one text.
 fn command_line(file: &ServerFile, environment: &Environment) -> Option<Finding> {
     let spec = &file.server.spec;

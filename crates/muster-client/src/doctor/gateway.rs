@@ -8,7 +8,7 @@ use muster_engine::store::Files;
 
 use super::{
     Finding, Hop,
-    probe::{Answer, Place, probe},
+    probe::{Answer, UrlParts, probe},
 };
 use crate::remote::{Remote, error::RemoteError, target::Target};
 
@@ -91,7 +91,7 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
         }
         _ => (),
     }
-    let Some(place) = Place::of(url) else {
+    let Some(place) = UrlParts::of(url) else {
         return Finding::bad(Hop::Gateway, "url-invalid", url, "the endpoint is not a URL")
             .fix("write it as `http://HOST:PORT/mcp`");
     };
@@ -105,22 +105,30 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
             Finding::bad(Hop::Gateway, "host-unknown", url, message)
                 .fix("check the endpoint with `muster context list`")
         }
-        answer if target.is_local() => {
-            let port = place.port;
-            let who = match answer {
-                Answer::Http { status, server } => {
-                    let server = server.map(|name| format!(" of `{}`", text::printable(&name)));
-                    format!("HTTP status {status}{}", server.unwrap_or_default())
-                }
-                Answer::Tls => "TLS".to_owned(),
-                _ => "no HTTP".to_owned(),
-            };
-            let message = format!("another program answers on port {port}, not a gateway: {who}");
-            port_taken(url, message)
+        Answer::NoConnection(reason) => {
+            let message = format!("{}:{} cannot be reached: {reason}", place.host, place.port);
+            unreachable(url, message)
         }
-        _ => Finding::bad(Hop::Gateway, "unreachable", url, message)
-            .fix("check the endpoint with `muster context list`"),
+        answer if target.is_local() => port_taken(url, another_program(place.port, answer)),
+        _ => unreachable(url, message),
     }
+}
+
+fn another_program(port: u16, answer: Answer) -> String {
+    let who = match answer {
+        Answer::Http { status, server } => {
+            let server = server.map(|name| format!(" of `{}`", text::printable(&name)));
+            format!("HTTP status {status}{}", server.unwrap_or_default())
+        }
+        Answer::Tls => "TLS".to_owned(),
+        _ => "no HTTP".to_owned(),
+    };
+    format!("another program answers on port {port}, not a gateway: {who}")
+}
+
+fn unreachable(url: &str, message: impl Into<String>) -> Finding {
+    Finding::bad(Hop::Gateway, "unreachable", url, message)
+        .fix("check the endpoint with `muster context list`")
 }
 
 fn port_taken(url: &str, message: String) -> Finding {

@@ -42,7 +42,7 @@ pub(super) enum Answer {
 
 /// The parts of a URL that matter here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct UrlParts {
     pub(super) is_secure: bool,
     pub(super) host: String,
     pub(super) port: u16,
@@ -50,7 +50,7 @@ pub(super) struct Place {
     pub(super) path: String,
 }
 
-impl Place {
+impl UrlParts {
     pub(super) fn of(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let is_secure = scheme.eq_ignore_ascii_case("https");
@@ -76,38 +76,40 @@ impl Place {
         let path = if path.is_empty() { "/" } else { path };
         Some(Self { is_secure, host: host.to_owned(), port, path: path.to_owned() })
     }
+
+    /// The host and port, as a `Host` header names them.
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
 }
 
 /// Finds out what answers at a place.
-pub(super) async fn probe(place: &Place) -> Answer {
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-        place.path, place.host, place.port
-    );
-    let said = match ask(place, request.as_bytes()).await {
-        Ok(said) => said,
+pub(super) async fn probe(place: &UrlParts) -> Answer {
+    // TLS first: its answer is unambiguous, while TLS servers answer plain text with an alert, with nothing, or with an
+    // HTTP response that explains the mistake in words of their own.
+    match ask(place, &CLIENT_HELLO).await {
+        Ok(response) if matches!(response.first(), Some(0x15 | 0x16)) => return Answer::Tls,
+        Ok(_) => (),
         Err(answer) => return answer,
-    };
-    match http_answer(&said) {
-        Some(answer) => answer,
-        // A TLS server answers plain text with an alert, or not at all.
-        None if said.first() == Some(&0x15) => Answer::Tls,
-        None => match ask(place, &CLIENT_HELLO).await {
-            Ok(said) if matches!(said.first(), Some(0x15 | 0x16)) => Answer::Tls,
-            Ok(_) | Err(_) => Answer::Other,
-        },
+    }
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        place.path,
+        place.authority()
+    );
+    match ask(place, request.as_bytes()).await {
+        Ok(response) => http_answer(&response).unwrap_or(Answer::Other),
+        Err(answer) => answer,
     }
 }
 
-fn http_answer(said: &[u8]) -> Option<Answer> {
-    let text = String::from_utf8_lossy(said);
+fn http_answer(response: &[u8]) -> Option<Answer> {
+    let text = String::from_utf8_lossy(response);
     let head = text.strip_prefix("HTTP/")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    // Some TLS servers explain the mistake in plain text.
-    let lower = text.to_lowercase();
-    if status == 400 && (lower.contains("https port") || lower.contains("https server")) {
-        return Some(Answer::Tls);
-    }
     let server = head.lines().take_while(|line| !line.is_empty()).find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("server").then(|| value.trim().to_owned())
@@ -116,7 +118,7 @@ fn http_answer(said: &[u8]) -> Option<Answer> {
 }
 
 /// Sends bytes and reads the beginning of the answer.
-async fn ask(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
+async fn ask(place: &UrlParts, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
     let address = (place.host.as_str(), place.port);
     let found = timeout(STEP, lookup_host(address)).await;
     let mut addresses = match found {
@@ -131,14 +133,14 @@ async fn ask(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
     for address in addresses {
         match timeout(STEP, TcpStream::connect(address)).await {
             Ok(Ok(mut stream)) => {
-                let mut said = Vec::new();
+                let mut response = Vec::new();
                 let exchange = async {
                     stream.write_all(bytes).await?;
-                    (&mut stream).take(MAX_ANSWER).read_to_end(&mut said).await
+                    (&mut stream).take(MAX_ANSWER).read_to_end(&mut response).await
                 };
                 // A server that keeps the connection open has answered all the same.
                 drop(timeout(STEP, exchange).await);
-                return Ok(said);
+                return Ok(response);
             }
             Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => (),
             Ok(Err(err)) => failure = Answer::NoConnection(err.to_string()),
@@ -150,11 +152,42 @@ async fn ask(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Place, http_answer};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::{Answer, UrlParts, http_answer, probe};
+
+    /// A server with TLS that explains in plain text what is wrong with plain text, in the words of Apache.
+    #[tokio::test]
+    async fn servers_with_tls_are_recognized_whatever_they_answer_to_plain_text() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 512];
+                let read = stream.read(&mut request).await.unwrap();
+                let answer: &[u8] = match request.get(..read).and_then(|all| all.first()) {
+                    Some(0x16) => &[0x15, 3, 1, 0, 2, 2, 40],
+                    _ => b"HTTP/1.1 400 Bad Request\r\n\r\nYou're speaking plain HTTP to an SSL-enabled server port.",
+                };
+                stream.write_all(answer).await.unwrap();
+            }
+        });
+        for scheme in ["http", "https"] {
+            let place = UrlParts::of(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
+            assert_eq!(probe(&place).await, Answer::Tls, "{scheme}");
+        }
+    }
 
     #[test]
     fn places() {
-        let place = |url: &str| Place::of(url).map(|place| (place.host, place.port, place.path));
+        let host = |url: &str| UrlParts::of(url).unwrap().authority();
+        assert_eq!(host("http://[::1]:8080/mcp"), "[::1]:8080");
+        assert_eq!(host("http://h:8080/mcp"), "h:8080");
+        let place = |url: &str| UrlParts::of(url).map(|place| (place.host, place.port, place.path));
         let is = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
         assert_eq!(place("http://localhost:9/mcp?k=v"), is("localhost", 9, "/mcp"));
         assert_eq!(place("https://u:p@h"), is("h", 443, "/"));
@@ -168,9 +201,6 @@ mod tests {
         let said = b"HTTP/1.1 404 Not Found\r\nserver: nginx\r\n\r\nServer: no";
         let server = Some("nginx".to_owned());
         assert_eq!(http_answer(said), Some(Answer::Http { status: 404, server }));
-        let tls =
-            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.";
-        assert_eq!(http_answer(tls), Some(Answer::Tls));
         assert_eq!(http_answer(b"SSH-2.0"), None);
     }
 }

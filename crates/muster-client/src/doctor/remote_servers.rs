@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Finding, Hop, definitions,
-    probe::{Answer, Place, probe},
+    probe::{Answer, UrlParts, probe},
     servers::{Failure, OutputCollector},
 };
 use crate::env_vars;
@@ -33,7 +33,15 @@ pub(super) async fn explain(
         return Finding::bad(Hop::Login, "login-required", name, "it requires a login")
             .fix(format!("log in with `muster auth login --server {name}`, or set `headers`"));
     }
-    let Some(place) = Place::of(&file.server.spec.url) else {
+    let insecure = match failure {
+        Failure::Error { error: ConnectError::Insecure(reason), .. } => Some(reason),
+        Failure::Error { .. } | Failure::Timeout(_) => None,
+    };
+    // The certificate was refused: no answer to a probe in plain text may suggest anything else.
+    if let Some(reason) = insecure.filter(|reason| reason.contains("certificate")) {
+        return certificate(name, reason);
+    }
+    let Some(place) = UrlParts::of(&file.server.spec.url) else {
         let message = "the url cannot be read";
         return Finding::bad(Hop::Config, "url-invalid", name, message)
             .fix("write it as `https://HOST:PORT/PATH`");
@@ -56,37 +64,32 @@ pub(super) async fn explain(
             Finding::bad(Hop::Handshake, "unreachable", name, message)
                 .fix(with_proxy("check your network or VPN, and the port in its `url`"))
         }
+        // No repair: anything on the way can answer in plain text, and `http://` would show it the headers.
         (Answer::Http { .. }, true) => {
             let message = format!("{host}:{port} speaks plain HTTP, not HTTPS");
-            scheme(file, "speaks-http", message, "http")
+            Finding::bad(Hop::Handshake, "speaks-http", name, message).fix(
+                "correct the port in its `url`, or write `http://` if its requests may travel unencrypted",
+            )
         }
         (Answer::Tls, false) => {
             let message = format!("{host}:{port} speaks HTTPS, not plain HTTP");
-            scheme(file, "speaks-https", message, "https")
+            let finding = Finding::bad(Hop::Handshake, "speaks-https", name, message);
+            let rest = file.server.spec.url.split_once("://").map_or("", |(_, rest)| rest);
+            with_url(finding, file, &format!("https://{rest}"), None)
         }
-        (Answer::Tls | Answer::Other | Answer::Http { .. }, _) => match failure {
-            Failure::Error { error: ConnectError::Insecure(reason), .. } => {
-                certificate(name, reason)
-            }
-            Failure::Timeout(limit) => {
+        (Answer::Tls | Answer::Other | Answer::Http { .. }, _) => match (failure, insecure) {
+            (_, Some(reason)) => certificate(name, reason),
+            (Failure::Timeout(limit), None) => {
                 let message = format!("no answer within {} s", limit.as_secs());
                 Finding::bad(Hop::Handshake, "no-answer", name, message)
                     .fix("look at the log of the server, or raise --timeout")
             }
-            Failure::Error { error, doing } => {
+            (Failure::Error { error, doing }, None) => {
                 let message = format!("{doing}: {}", text::printable(&error.to_string()));
                 not_mcp(connect, file, &place, message).await
             }
         },
     }
-}
-
-/// The same URL with the other scheme.
-fn scheme(file: &ServerFile, code: &'static str, message: String, scheme: &str) -> Finding {
-    let url = &file.server.spec.url;
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let finding = Finding::bad(Hop::Handshake, code, &file.server.name, message);
-    with_url(finding, file, &format!("{scheme}://{rest}"), None)
 }
 
 /// Adds the URL, and the type if it changes too, that a definition should have.
@@ -136,7 +139,7 @@ fn certificate(name: &str, reason: &str) -> Finding {
 async fn not_mcp(
     connect: &dyn Connector,
     file: &ServerFile,
-    place: &Place,
+    place: &UrlParts,
     message: String,
 ) -> Finding {
     let name = &file.server.name;
@@ -195,7 +198,15 @@ fn with_proxy(fix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::certificate;
+    use std::{fs, io::Write as _, net::TcpListener, thread};
+
+    use muster_core::{
+        backend::BoxFuture,
+        connect::{ConnectError, ConnectRequest, ConnectResult, Connector},
+    };
+    use muster_engine::store::{ConfigStore, Files};
+
+    use super::{Failure, certificate, explain};
 
     #[test]
     fn certificates() {
@@ -205,5 +216,41 @@ mod tests {
         let name = "invalid peer certificate: certificate not valid for name \"h\"";
         assert_eq!(code(name), "certificate-name");
         assert_eq!(code("invalid peer certificate: UnknownIssuer"), "certificate-untrusted");
+    }
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Connector for Nobody {
+        fn connect<'a>(&'a self, _: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
+            Box::pin(async { Err(ConnectError::Permanent("nobody".to_owned())) })
+        }
+    }
+
+    /// Something on the way that answers in plain text.
+    #[tokio::test]
+    async fn nothing_leads_from_https_to_http() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                drop(stream.unwrap().write_all(b"HTTP/1.1 404 Not Found\r\n\r\n"));
+            }
+        });
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("mcpservers")).unwrap();
+        let text = format!("name: s\nurl: https://127.0.0.1:{port}/mcp\n");
+        fs::write(root.path().join("mcpservers/s.yaml"), text).unwrap();
+        let files = ConfigStore::new(root.path()).load(&Files::default());
+        let file = files.servers.get("s").unwrap();
+        for (reason, code) in [
+            ("no TLS with h: invalid peer certificate: UnknownIssuer", "certificate-untrusted"),
+            ("no TLS with h: received corrupt message", "speaks-http"),
+        ] {
+            let error = ConnectError::Insecure(reason.to_owned());
+            let failure = Failure::Error { error, doing: "connecting" };
+            let finding = explain(&Nobody, file, &failure).await;
+            assert_eq!((finding.code, finding.repair), (code, None), "{reason}");
+        }
     }
 }

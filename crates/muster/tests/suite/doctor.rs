@@ -195,7 +195,7 @@ fn remote_servers() {
         ("socket", "url-scheme | the scheme `ws` is not supported".to_owned()),
         (
             "plain",
-            format!("speaks-http | 127.0.0.1:{web} speaks plain HTTP, not HTTPS | write `url: http://127.0.0.1:{web}/mcp`"),
+            format!("speaks-http | 127.0.0.1:{web} speaks plain HTTP, not HTTPS | correct the port"),
         ),
         (
             "secure",
@@ -214,19 +214,37 @@ fn remote_servers() {
     let url = format!("write `url: http://127.0.0.1:{}/mcp`", gateway.port);
     assert!(said.starts_with("wrong-path") && said.ends_with(&url), "{said}");
 
-    // Mechanical fixes, with the comments kept.
+    // Mechanical fixes, with the comments kept. None of them takes encryption away.
     let refused = clinic.run(&["--no-servers", "--fix"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("add --yes"), "nobody confirmed");
     clinic.run(&["--timeout", "3", "--fix", "--yes"]);
     for (name, url) in [
         ("noscheme", "http://localhost:9999/mcp".to_owned()),
-        ("plain", format!("http://127.0.0.1:{web}/mcp")),
+        ("plain", format!("https://127.0.0.1:{web}/mcp")),
         ("secure", format!("https://127.0.0.1:{tls}/mcp")),
         ("path", format!("http://127.0.0.1:{}/mcp", gateway.port)),
     ] {
         let text = fs::read_to_string(clinic.path(&format!("mcpservers/{name}.yaml"))).unwrap();
         assert_eq!(text, format!("name: {name}\nurl: {url} # here\ntype: streamable-http\n"));
     }
+}
+
+#[test]
+fn servers_that_wait_for_approval_are_not_started() {
+    let clinic = Clinic::new(&[]);
+    let mark = clinic.path("ran");
+    let server = |name: &str, more: &str| {
+        let command = format!("command: sh\nargs: [-c, 'touch {}-{name}']\n", mark.display());
+        clinic.write(&format!("mcpservers/{name}.yaml"), &format!("name: {name}\n{command}{more}"));
+    };
+    server("approved", "");
+    server("pending", "approval: pending\n");
+    let report = clinic.examine(&["--timeout", "3"]);
+    let said = found(&report, "pending");
+    assert!(said.starts_with("approval-pending | it waits for approval"), "{said}");
+    assert!(said.ends_with("`muster approve mcpserver pending`"), "{said}");
+    assert!(clinic.path("ran-approved").exists(), "{report}");
+    assert!(!clinic.path("ran-pending").exists(), "the command of an agent was run");
 }
 
 #[test]
