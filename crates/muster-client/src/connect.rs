@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use muster_auth::private_file;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -160,19 +161,38 @@ pub(crate) fn delete(path: &Path) -> Result<(), FileError> {
     fs::remove_file(path).map_err(failed)
 }
 
-/// Writes a file atomically, with the permissions of `like`. Symbolic links stay.
+/// Writes a file atomically, with the permissions of `like`, or private if there is no such file. It is never open to
+/// others while it is written: it may hold tokens. Symbolic links stay.
 pub(crate) fn write(path: &Path, text: &str, like: &Path) -> Result<(), FileError> {
     let failed = |source| FileError { action: "write", path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp-{}", std::process::id()));
-    let temporary = target.with_file_name(name);
-    fs::write(&temporary, text).map_err(failed)?;
-    if let Ok(metadata) = fs::metadata(like) {
-        fs::set_permissions(&temporary, metadata.permissions()).map_err(failed)?;
+    let permissions = fs::metadata(like).map(|metadata| metadata.permissions());
+    private_file::write(&target, text).map_err(failed)?;
+    match permissions {
+        Ok(permissions) => fs::set_permissions(&target, permissions).map_err(failed),
+        Err(_) => Ok(()),
     }
-    fs::rename(&temporary, &target).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+    use super::write;
+
+    #[test]
+    fn files_are_private_unless_they_were_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let file = folder.path().join("c.json");
+        write(&file, "{}", &file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        write(&file, "{ }", &file).unwrap();
+        assert_eq!((mode(&file), fs::read_to_string(&file).unwrap().as_str()), (0o644, "{ }"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
 }

@@ -29,6 +29,14 @@ pub enum SecretError {
         /// Its file.
         path: PathBuf,
     },
+    /// Another secret has that name.
+    #[error("secret `{name}` exists with another value: delete {} if nothing uses it", .path.display())]
+    Taken {
+        /// Its name.
+        name: String,
+        /// Its file.
+        path: PathBuf,
+    },
     /// The name is not allowed: it could be a path.
     #[error("invalid secret name `{0}`: use letters, digits, `-`, `_` and `.`")]
     Name(String),

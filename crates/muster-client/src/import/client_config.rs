@@ -59,11 +59,7 @@ pub fn add_entry(
         }
         ConfigFormat::Toml(key) => {
             let mut document = toml_document(text)?;
-            let servers = document.entry(key).or_insert_with(|| {
-                let mut servers = Table::new();
-                servers.set_implicit(true);
-                Item::Table(servers)
-            });
+            let servers = document.entry(key).or_insert_with(implicit_table);
             let servers = servers.as_table_mut().ok_or(EditError::ConfigFormat(key))?;
             let mut table = Table::new();
             table.insert("command", value(&entry.command));
@@ -102,6 +98,13 @@ pub(super) fn json_document(text: &str) -> Result<Value, EditError> {
 
 pub(super) fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|err: toml_edit::TomlError| EditError::Format(err.to_string()))
+}
+
+/// A table without a heading of its own.
+pub(super) fn implicit_table() -> Item {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
 }
 
 pub(super) fn to_text(document: &Value) -> String {

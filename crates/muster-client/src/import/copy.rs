@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use muster_config::mcpserver;
 
-use super::plan::{CopiedFile, ImportAction, MovedSecret};
+use super::{
+    moved_secrets::MovedSecret,
+    plan::{CopiedFile, ImportAction},
+};
 use crate::secrets::{self, SecretError, SecretStore};
 
 /// Plans the copy of the file `from` to `to`, in the configuration in `root`.

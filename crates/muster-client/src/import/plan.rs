@@ -1,7 +1,7 @@
 //! The plan of an import: shown first, then applied.
 
 use std::{
-    fmt, fs, io,
+    fs, io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -10,8 +10,12 @@ use muster_config::mcpserver::{self, McpServer, McpServerSpec};
 use muster_core::connect::Endpoint;
 use thiserror::Error;
 
-use super::{copy, read::ImportItem, secret_detection};
-use crate::secrets::{self, SecretError, SecretStore};
+use super::{
+    copy,
+    moved_secrets::{MovedSecret, SecretExtractor, store_secrets},
+    read::{ClientServer, EntryKey, ImportItem},
+};
+use crate::secrets::{SecretError, SecretStore};
 
 /// The namespace of imported servers.
 const NAMESPACE: &str = "default";
@@ -26,8 +30,8 @@ pub struct ImportPlan {
 /// One item, and what the import does with it.
 #[derive(Debug)]
 pub struct ImportStep {
-    /// The name of the item at its source.
-    pub name: String,
+    /// The name of the item at its source, and its project there.
+    pub key: EntryKey,
     /// The action for it.
     pub action: ImportAction,
 }
@@ -64,6 +68,13 @@ pub struct NewServer {
     pub notes: Vec<String>,
 }
 
+impl NewServer {
+    /// Whether it is reached as the server of `spec` is.
+    fn is_same(&self, spec: &McpServerSpec) -> bool {
+        self.server.spec.endpoint() == spec.endpoint()
+    }
+}
+
 /// A file to be copied, with the secrets it references.
 #[derive(Debug)]
 pub struct CopiedFile {
@@ -76,30 +87,6 @@ pub struct CopiedFile {
     pub moved: Vec<MovedSecret>,
     /// What the user has to check.
     pub notes: Vec<String>,
-}
-
-/// A secret to be stored in a file of its own. `Debug` omits its value.
-pub struct MovedSecret {
-    /// Where it was found: a variable, header, option or file.
-    pub origin: String,
-    /// Its name in the secret store.
-    pub name: String,
-    value: String,
-}
-
-impl MovedSecret {
-    pub(super) fn new(origin: impl Into<String>, name: &str, value: String) -> Self {
-        Self { origin: origin.into(), name: name.to_owned(), value }
-    }
-}
-
-impl fmt::Debug for MovedSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MovedSecret")
-            .field("origin", &self.origin)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Why a plan could not be applied.
@@ -122,26 +109,27 @@ impl ImportPlan {
     /// Plans the items found at `source` for the configuration in `root`.
     pub fn add(&mut self, root: &Path, source: &str, found: Vec<ImportItem>) {
         for one in found {
-            let (name, action) = match one {
+            let (key, action) = match one {
                 ImportItem::File { folder, path } => {
                     let file = path.file_name().unwrap_or_default();
                     let to = root.join(folder).join(file);
-                    (file.to_string_lossy().into_owned(), copy::file(&path, &to, root))
+                    let name = file.to_string_lossy().into_owned();
+                    (EntryKey { project: None, name }, copy::file(&path, &to, root))
                 }
-                ImportItem::Server { name, endpoint } => {
-                    let action = match endpoint {
-                        Ok(endpoint) => self.server(root, source, &name, &endpoint),
+                ImportItem::Server { key, server } => {
+                    let action = match server {
+                        Ok(server) => self.server(root, source, &key.name, &server),
                         Err(reason) => ImportAction::Skip { reason },
                     };
-                    (name, action)
+                    (key, action)
                 }
             };
-            self.steps.push(ImportStep { name, action });
+            self.steps.push(ImportStep { key, action });
         }
     }
 
-    fn server(&self, root: &Path, source: &str, name: &str, endpoint: &Endpoint) -> ImportAction {
-        if is_muster(endpoint) {
+    fn server(&self, root: &Path, source: &str, name: &str, server: &ClientServer) -> ImportAction {
+        if is_muster(&server.endpoint) {
             return ImportAction::Skip { reason: "it is muster itself".to_owned() };
         }
         let wanted = server_name(name);
@@ -151,18 +139,32 @@ impl ImportPlan {
             .collect();
         let others = (2..).map(|number| format!("{wanted}-{number}"));
         let names = [wanted.clone(), format!("{wanted}-{clean}")].into_iter().chain(others);
+        let secrets = SecretStore::of(root);
+        // A server that exists with other secrets: it is not imported again under another name.
+        let mut conflict = None;
         for name in names.take(50) {
-            let write = new_server(root, &name, endpoint.clone());
-            let planned = self.writes().find(|other| other.path == write.path);
-            let there = planned
-                .map(|other| other.server.spec.clone())
-                .or_else(|| existing_spec(&write.path));
-            match there {
-                None => return ImportAction::Write(Box::new(write)),
-                Some(there) if there.endpoint() == write.server.spec.endpoint() => {
+            let write = new_server(root, &name, server);
+            if let Some(planned) = self.writes().find(|other| other.path == write.path) {
+                if planned.is_same(&write.server.spec) && planned.moved == write.moved {
                     return ImportAction::Same { path: write.path };
                 }
-                Some(_) => (),
+                continue;
+            }
+            let taken = write.moved.iter().find(|moved| moved.conflicts(&secrets));
+            let reason = taken.map(|moved| {
+                let path = secrets.path(&moved.name);
+                format!("{} exists and holds another secret", path.display())
+            });
+            match (existing_spec(&write.path), reason) {
+                (None, reason) => match conflict.or(reason) {
+                    None => return ImportAction::Write(Box::new(write)),
+                    Some(reason) => return ImportAction::Skip { reason },
+                },
+                (Some(there), reason) if write.is_same(&there) => match reason {
+                    None => return ImportAction::Same { path: write.path },
+                    Some(reason) => conflict = conflict.or(Some(reason)),
+                },
+                (Some(_), _) => (),
             }
         }
         ImportAction::Skip { reason: "too many servers have this name".to_owned() }
@@ -186,15 +188,14 @@ impl ImportPlan {
 
     /// Writes everything. Secrets first, so that no file references one that does not exist.
     pub fn apply(&self, root: &Path) -> Result<(), ApplyError> {
-        let secrets = SecretStore::of(root);
         for step in &self.steps {
             match &step.action {
                 ImportAction::Write(write) => {
-                    store(&secrets, &write.moved)?;
+                    store_secrets(root, &write.moved)?;
                     create(&write.path, &mcpserver::text(&write.server))?;
                 }
                 ImportAction::Copy(copied) => {
-                    store(&secrets, &copied.moved)?;
+                    store_secrets(root, &copied.moved)?;
                     if !copied.exists {
                         let text = fs::read_to_string(&copied.from).map_err(|source| {
                             ApplyError::Io { path: copied.from.clone(), source }
@@ -207,25 +208,6 @@ impl ImportPlan {
         }
         Ok(())
     }
-}
-
-/// Replaces the secrets among the variables or headers of a server by references, and returns both.
-pub fn extract_secrets(
-    server: &str,
-    pairs: Vec<(String, String)>,
-) -> (Vec<(String, String)>, Vec<MovedSecret>) {
-    let mut extractor = SecretExtractor { server, moved: Vec::new(), notes: Vec::new() };
-    let pairs = pairs.into_iter().map(|pair| extractor.pair(pair)).collect();
-    (pairs, extractor.moved)
-}
-
-/// Stores secrets in the configuration in `root`.
-pub fn store_secrets(root: &Path, moved: &[MovedSecret]) -> Result<(), SecretError> {
-    store(&SecretStore::of(root), moved)
-}
-
-fn store(secrets: &SecretStore, moved: &[MovedSecret]) -> Result<(), SecretError> {
-    moved.iter().try_for_each(|moved| secrets.put(&moved.name, &moved.value))
 }
 
 fn create(path: &Path, text: &str) -> Result<(), ApplyError> {
@@ -245,85 +227,25 @@ fn existing_spec(path: &Path) -> Option<McpServerSpec> {
 }
 
 /// The new server, with its secrets moved out.
-fn new_server(root: &Path, name: &str, endpoint: Endpoint) -> NewServer {
-    let mut extractor = SecretExtractor { server: name, moved: Vec::new(), notes: Vec::new() };
-    let mut spec = McpServerSpec::at(endpoint);
+fn new_server(root: &Path, name: &str, server: &ClientServer) -> NewServer {
+    let mut extractor = SecretExtractor::new(name);
+    let mut spec = McpServerSpec::at(server.endpoint.clone());
     spec.args = extractor.args(spec.args);
     spec.env = spec.env.into_iter().map(|pair| extractor.pair(pair)).collect();
     spec.headers = spec.headers.into_iter().map(|pair| extractor.pair(pair)).collect();
-    spec.auto_start = true;
-    let SecretExtractor { moved, notes, .. } = extractor;
+    spec.auto_start = server.is_enabled;
+    let SecretExtractor { moved, mut notes, .. } = extractor;
+    if !server.is_enabled {
+        notes.push(
+            "it is disabled in the client: it is imported with `autoStart: false`".to_owned(),
+        );
+    }
+    if !server.dropped.is_empty() {
+        let dropped = server.dropped.join("`, `");
+        notes.push(format!("muster has no equivalent of `{dropped}`: not imported"));
+    }
     let path = root.join("mcpservers").join(format!("{name}.yaml"));
     NewServer { server: McpServer::new(name, NAMESPACE, spec), path, moved, notes }
-}
-
-/// Replaces the secrets of a server by references.
-struct SecretExtractor<'a> {
-    server: &'a str,
-    moved: Vec<MovedSecret>,
-    notes: Vec<String>,
-}
-
-impl SecretExtractor<'_> {
-    fn pair(&mut self, (key, value): (String, String)) -> (String, String) {
-        if value.contains("${") || (value.starts_with('$') && value.len() > 1) {
-            self.notes.push(format!(
-                "{key} was filled in by the client: set its value, or use {} and store the secret there",
-                secrets::reference(&self.secret_name(&key))
-            ));
-        }
-        let Some(secret) = secret_detection::secret_part(&key, &value) else { return (key, value) };
-        let stored = value.replacen(secret, &self.extract(&key, secret), 1);
-        (key, stored)
-    }
-
-    fn args(&mut self, args: Vec<String>) -> Vec<String> {
-        let mut before = String::new();
-        let mut replaced = Vec::with_capacity(args.len());
-        for arg in args {
-            if let Some((_, rest)) = arg.split_once("${") {
-                let name = rest.split('}').next().unwrap_or_default();
-                self.notes.push(format!(
-                    "`${{{name}}}` in its arguments was filled in by the client: write the value"
-                ));
-            }
-            let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
-            let arg = match option {
-                Some((option, value)) if secret_detection::secret_part(option, value).is_some() => {
-                    let (option, value) = self.pair((option.to_owned(), value.to_owned()));
-                    format!("{option}={value}")
-                }
-                // The value of the option before it; an option itself is never a secret.
-                _ if before.starts_with('-') && !arg.starts_with('-') => {
-                    self.pair((before.clone(), arg)).1
-                }
-                // A connection string with a password.
-                None if secret_detection::secret_part("", &arg).is_some() => {
-                    self.pair(("arg".to_owned(), arg)).1
-                }
-                _ => arg,
-            };
-            before.clone_from(&arg);
-            replaced.push(arg);
-        }
-        replaced
-    }
-
-    fn secret_name(&self, key: &str) -> String {
-        let key: String = key
-            .trim_start_matches('-')
-            .chars()
-            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
-            .collect();
-        format!("{}.{key}", self.server)
-    }
-
-    fn extract(&mut self, key: &str, secret: &str) -> String {
-        let name = self.secret_name(key);
-        let reference = secrets::reference(&name);
-        self.moved.push(MovedSecret::new(key, &name, secret.to_owned()));
-        reference
-    }
 }
 
 /// The name as it can be used in file and tool names.
@@ -354,14 +276,31 @@ mod tests {
     use muster_core::connect::Endpoint;
 
     use super::{ImportAction, ImportPlan, server_name};
-    use crate::import::read::ImportItem;
+    use crate::{
+        import::read::{ClientServer, EntryKey, ImportItem},
+        secrets::SecretStore,
+    };
 
     fn found(name: &str, env: &[(&str, &str)], args: &[&str]) -> ImportItem {
         let env = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let endpoint =
             Endpoint::Stdio { command: "npx".to_owned(), args, env, inherit: Vec::new() };
-        ImportItem::Server { name: name.to_owned(), endpoint: Ok(endpoint) }
+        let server = ClientServer { endpoint, is_enabled: true, dropped: Vec::new() };
+        let key = EntryKey { project: None, name: name.to_owned() };
+        ImportItem::Server { key, server: Ok(server) }
+    }
+
+    fn actions(plan: &ImportPlan) -> Vec<String> {
+        let shown = plan.steps.iter().map(|step| match &step.action {
+            ImportAction::Write(write) => write.server.name.clone(),
+            ImportAction::Same { .. } => "same".to_owned(),
+            ImportAction::Skip { reason } => {
+                format!("skipped: {}", reason.rsplit('/').next().unwrap_or_default())
+            }
+            other @ ImportAction::Copy(_) => panic!("{other:?}"),
+        });
+        shown.collect()
     }
 
     #[test]
@@ -396,16 +335,45 @@ mod tests {
         let mut plan = ImportPlan::default();
         plan.add(root.path(), "cursor", vec![found("a", &[], &["1"])]);
         plan.add(root.path(), "codex", vec![found("a", &[], &["1"]), found("a", &[], &["2"])]);
-        let actions: Vec<String> = plan
-            .steps
-            .iter()
-            .map(|step| match &step.action {
-                ImportAction::Write(write) => write.server.name.clone(),
-                ImportAction::Same { .. } => "same".to_owned(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(actions, ["a", "same", "a-codex"]);
+        assert_eq!(actions(&plan), ["a", "same", "a-codex"]);
+    }
+
+    #[test]
+    fn servers_with_other_secrets_are_other_servers() {
+        let root = tempfile::tempdir().unwrap();
+        let one = |token: &str| found("a", &[("TOKEN", token)], &[]);
+        let planned = |items: Vec<(&str, &str)>| {
+            let mut plan = ImportPlan::default();
+            for (source, token) in items {
+                plan.add(root.path(), source, vec![one(token)]);
+            }
+            plan
+        };
+        let plan = planned(vec![("cursor", "1"), ("codex", "2"), ("codex", "1")]);
+        assert_eq!(actions(&plan), ["a", "a-codex", "same"]);
+        plan.apply(root.path()).unwrap();
+        let again = planned(vec![("cursor", "1"), ("codex", "2"), ("cursor", "3")]);
+        let skipped = "skipped: a.TOKEN exists and holds another secret";
+        assert_eq!(actions(&again), ["same", "same", skipped]);
+        // The secret of a server that was deleted.
+        SecretStore::of(root.path()).put("b.TOKEN", "old").unwrap();
+        let mut plan = ImportPlan::default();
+        plan.add(root.path(), "cursor", vec![found("b", &[("TOKEN", "new")], &[])]);
+        assert_eq!(actions(&plan), [skipped.replace("a.", "b.")]);
+    }
+
+    #[test]
+    fn disabled_servers_are_not_started() {
+        let root = tempfile::tempdir().unwrap();
+        let mut plan = ImportPlan::default();
+        let ImportItem::Server { key, server: Ok(server) } = found("a", &[], &[]) else { panic!() };
+        let dropped = vec!["cwd".to_owned(), "envFile".to_owned()];
+        let server = Ok(ClientServer { is_enabled: false, dropped, ..server });
+        plan.add(root.path(), "cursor", vec![ImportItem::Server { key, server }]);
+        let ImportAction::Write(write) = &plan.steps[0].action else { panic!("{plan:?}") };
+        assert!(!write.server.spec.auto_start);
+        assert!(write.notes[0].contains("disabled in the client"), "{:?}", write.notes);
+        assert!(write.notes[1].contains("`cwd`, `envFile`"), "{:?}", write.notes);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use muster_config::{
-    cli, mcpserver,
-    yaml::{self, NodeValue},
+    formats::{FORMATS, FileFormat},
+    yaml,
 };
 use muster_core::connect::Endpoint;
 use serde_json::{Map, Value};
@@ -20,10 +20,10 @@ use super::jsonc;
 pub enum ImportItem {
     /// A server of a client.
     Server {
-        /// Its name in the client.
-        name: String,
-        /// How to reach it, or why its entry cannot be used.
-        endpoint: Result<Endpoint, String>,
+        /// Its entry in the client's file.
+        key: EntryKey,
+        /// What the entry says, or why it cannot be used.
+        server: Result<ClientServer, String>,
     },
     /// A file of a muster configuration.
     File {
@@ -32,6 +32,26 @@ pub enum ImportItem {
         /// The file.
         path: PathBuf,
     },
+}
+
+/// The place of a server's entry in the configuration of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryKey {
+    /// The project whose entry it is; none if it is an entry for all.
+    pub project: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// A server as a client's configuration describes it.
+#[derive(Debug)]
+pub struct ClientServer {
+    /// How to reach it.
+    pub endpoint: Endpoint,
+    /// Whether the client starts it.
+    pub is_enabled: bool,
+    /// The settings that muster has no equivalent of.
+    pub dropped: Vec<String>,
 }
 
 /// Why a file cannot be imported.
@@ -57,9 +77,24 @@ pub enum ReadError {
 
 /// Keys under which clients list their servers.
 const KEYS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "mcp"];
-/// The resource directories of a muster configuration.
-const FOLDERS: [&str; 6] =
-    ["mcpservers", "clis", "policies", "workflows", "serviceclasses", "services"];
+/// Where Claude Code lists the servers of single projects.
+pub(super) const PROJECTS: &str = "projects";
+/// The settings of an entry that are read here.
+const SETTINGS: [&str; 13] = [
+    "command",
+    "args",
+    "env",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "type",
+    "transport",
+    "headers",
+    "http_headers",
+    "bearer_token_env_var",
+    "disabled",
+    "enabled",
+];
 
 /// Reads the items of a file or directory.
 pub fn read(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
@@ -86,7 +121,7 @@ pub fn read(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
 /// The files of a muster configuration directory.
 fn folder(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
     let mut found = Vec::new();
-    for folder in FOLDERS {
+    for folder in FORMATS.iter().filter_map(FileFormat::folder) {
         let Ok(files) = fs::read_dir(path.join(folder)) else { continue };
         let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
         files.sort();
@@ -97,43 +132,27 @@ fn folder(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
         );
     }
     if found.is_empty() {
-        let reason = format!("it has none of the directories {}", FOLDERS.join(", "));
+        let folders: Vec<&str> = FORMATS.iter().filter_map(FileFormat::folder).collect();
+        let reason = format!("it has none of the directories {}", folders.join(", "));
         return Err(ReadError::Format { path: path.to_owned(), reason });
     }
     Ok(found)
 }
 
-/// A YAML file of muster: an MCP server, a CLI, a workflow, a service class or a service.
+/// A file of a muster configuration, by its contents.
 fn yaml_file(path: &Path, text: &str) -> Result<Vec<ImportItem>, String> {
-    let kind = yaml::parse(text).ok().and_then(|document| match &document.value {
-        NodeValue::Map(members) => {
-            let kind = members.iter().find(|(key, _)| key.as_text() == Some("kind"));
-            kind.and_then(|(_, value)| value.as_text().map(str::to_owned))
-        }
-        _ => None,
-    });
-    let folder = match kind.as_deref() {
-        Some("MCPServer") => "mcpservers",
-        Some("Workflow") => "workflows",
-        Some("ServiceClass") => "serviceclasses",
-        Some("Service") => "services",
-        Some(other) => return Err(format!("unknown `kind: {other}`")),
-        None => {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            match (cli::parse(text), mcpserver::parse(text, &stem)) {
-                (Ok(_), _) => "clis",
-                (Err(_), Ok(_)) => "mcpservers",
-                (Err(err), Err(_)) => return Err(err.to_string()),
-            }
-        }
-    };
+    yaml::parse(text).map_err(|err| err.to_string())?;
+    let format = FileFormat::of_text(text).ok_or("its `kind` or its keys are unknown")?;
+    let folder = format.folder().ok_or("it is the configuration of a gateway: copy it yourself")?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    format.check(text, &stem).map_err(|err| err.to_string())?;
     Ok(vec![ImportItem::File { folder, path: path.to_owned() }])
 }
 
 /// The servers of a document: at the top level and, for Claude Code, of each project.
 fn entries(document: &Value) -> Vec<ImportItem> {
     let mut found = Vec::new();
-    let mut take = |holder: &Value| {
+    let mut take = |project: Option<&String>, holder: &Value| {
         let servers = KEYS.iter().find_map(|key| {
             let below = holder.get(key)?;
             below.as_object().map(|own| (*key, own))
@@ -145,18 +164,29 @@ fn entries(document: &Value) -> Vec<ImportItem> {
             None => None,
         };
         for (name, entry) in servers.into_iter().flatten() {
-            found.push(ImportItem::Server { name: name.clone(), endpoint: endpoint(entry) });
+            let key = EntryKey { project: project.cloned(), name: name.clone() };
+            found.push(ImportItem::Server { key, server: server(entry) });
         }
     };
-    take(document);
-    for project in document.get("projects").and_then(Value::as_object).into_iter().flatten() {
-        take(project.1);
+    take(None, document);
+    for (name, project) in document.get(PROJECTS).and_then(Value::as_object).into_iter().flatten() {
+        take(Some(name), project);
     }
     found
 }
 
-fn endpoint(entry: &Value) -> Result<Endpoint, String> {
+fn server(entry: &Value) -> Result<ClientServer, String> {
     let entry = entry.as_object().ok_or("it must be an object")?;
+    let flag = |key: &str| entry.get(key).and_then(Value::as_bool);
+    let dropped = entry.keys().filter(|key| !SETTINGS.contains(&key.as_str())).cloned();
+    Ok(ClientServer {
+        endpoint: endpoint(entry)?,
+        is_enabled: flag("disabled") != Some(true) && flag("enabled") != Some(false),
+        dropped: dropped.collect(),
+    })
+}
+
+fn endpoint(entry: &Map<String, Value>) -> Result<Endpoint, String> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
     if let Some(command) = text("command") {
         let mut words = words(entry)?;
@@ -243,12 +273,24 @@ fn json_value(value: &toml_edit::Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{ImportItem, entries, json};
+    use std::path::Path;
+
+    use super::{ImportItem, entries, json, yaml_file};
     use crate::import::jsonc;
 
     fn seen(found: Vec<ImportItem>) -> Vec<String> {
         let shown = found.into_iter().map(|found| match found {
-            ImportItem::Server { name, endpoint } => format!("{name}: {endpoint:?}"),
+            ImportItem::Server { key, server } => {
+                let shown = server.map(|server| {
+                    let rest = match (server.is_enabled, server.dropped.join(", ")) {
+                        (true, dropped) => dropped,
+                        (false, dropped) => format!("disabled {dropped}"),
+                    };
+                    format!("{:?} {rest}", server.endpoint).trim_end().to_owned()
+                });
+                let project = key.project.map(|project| format!("{project} ")).unwrap_or_default();
+                format!("{project}{}: {}", key.name, shown.unwrap_or_else(|err| err))
+            }
             ImportItem::File { folder, path } => format!("{folder}: {}", path.display()),
         });
         shown.collect()
@@ -263,25 +305,50 @@ mod tests {
     fn reads_the_format_of_every_client() {
         check(
             r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"N": 1}}}}"#,
-            &[
-                r#"a: Ok(Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")], inherit: [] })"#,
-            ],
+            &[r#"a: Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")], inherit: [] }"#],
         );
         check(
             r#"{"servers": {"b": {"type": "http", "url": "https://h/mcp", "headers": {"X": "y"}}}, "inputs": []}"#,
-            &[r#"b: Ok(Http { url: "https://h/mcp", headers: [("X", "y")] })"#],
+            &[r#"b: Http { url: "https://h/mcp", headers: [("X", "y")] }"#],
         );
         check(
             r#"{"mcpServers": {"c": {"serverUrl": "https://h/sse"}, "d": {"httpUrl": "https://h/x"}}}"#,
             &[
-                r#"c: Ok(Sse { url: "https://h/sse", headers: [] })"#,
-                r#"d: Ok(Http { url: "https://h/x", headers: [] })"#,
+                r#"c: Sse { url: "https://h/sse", headers: [] }"#,
+                r#"d: Http { url: "https://h/x", headers: [] }"#,
             ],
         );
         check(
             r#"{"projects": {"/p": {"mcpServers": {"e": {}}}}}"#,
-            &[r#"e: Err("it needs `command` or `url`")"#],
+            &["/p e: it needs `command` or `url`"],
         );
+    }
+
+    #[test]
+    fn disabled_servers_and_unknown_settings() {
+        check(
+            r#"{"mcpServers": {
+                "a": {"url": "https://h", "disabled": true, "timeout": 5},
+                "b": {"command": "b", "disabled": false, "cwd": "/w", "envFile": ".env"},
+                "c": {"url": "https://h", "enabled": false}}}"#,
+            &[
+                r#"a: Http { url: "https://h", headers: [] } disabled timeout"#,
+                r#"b: Stdio { command: "b", args: [], env: [], inherit: [] } cwd, envFile"#,
+                r#"c: Http { url: "https://h", headers: [] } disabled"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn files_are_recognized_by_their_contents() {
+        let folder_of = |text: &str| match yaml_file(Path::new("x.yaml"), text).as_deref() {
+            Ok([ImportItem::File { folder, .. }]) => (*folder).to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(folder_of("kind: Toolset\nspec: {servers: [a]}\n"), "toolsets");
+        assert_eq!(folder_of("name: x\nurl: http://h/mcp\n"), "mcpservers");
+        assert!(folder_of("kind: Rocket\n").contains("are unknown"));
+        assert!(folder_of("aggregator: {port: 1}\n").contains("copy it yourself"));
     }
 
     #[test]
@@ -290,8 +357,8 @@ mod tests {
                     [mcp_servers.g]\nurl = \"https://h/mcp\"\nbearer_token_env_var = \"T\"\n";
         let document: toml_edit::DocumentMut = text.parse().unwrap();
         let expect = [
-            r#"f: Ok(Stdio { command: "a", args: ["b"], env: [("K", "v")], inherit: [] })"#,
-            r#"g: Ok(Http { url: "https://h/mcp", headers: [("Authorization", "Bearer ${T}")] })"#,
+            r#"f: Stdio { command: "a", args: ["b"], env: [("K", "v")], inherit: [] }"#,
+            r#"g: Http { url: "https://h/mcp", headers: [("Authorization", "Bearer ${T}")] }"#,
         ];
         assert_eq!(seen(entries(&json(document.as_item()))), expect);
     }

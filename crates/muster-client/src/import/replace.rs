@@ -1,7 +1,10 @@
 //! Takes imported servers out of the configuration of an MCP client, and puts them back.
 //!
-//! The first replacement backs up the file. Undo adds the entries of the backup that the file does not have; where
-//! nothing else has changed, that is the original byte for byte.
+//! The first replacement backs up the file; a later one adds the entries it takes out to that backup. Undo adds the
+//! entries of the backup that the file does not have; where nothing else has changed, that is the original byte for byte.
+//!
+//! **Invariant:** a client may write its file at any time. A replacement is made from the text that the file has at that
+//! moment, and only takes out entries that are still those that were imported.
 
 use std::{
     fs, io,
@@ -12,8 +15,9 @@ use serde_json::{Map, Value};
 use toml_edit::Item;
 
 use super::{
-    client_config::{EditError, json_document, to_text, toml_document},
+    client_config::{EditError, implicit_table, json_document, to_text, toml_document},
     clients::ConfigFormat,
+    read::{EntryKey, PROJECTS},
 };
 use crate::connect::{self, FileError};
 
@@ -44,109 +48,75 @@ impl ReplacedFile {
         self.path.with_file_name(name)
     }
 
-    /// The text of the file without the servers of these names; `None` if it has none of them.
-    pub fn without(&self, names: &[&str]) -> Result<Option<String>, EditError> {
-        match self.format {
-            ConfigFormat::Json(key) => {
-                let mut document = json_document(&self.text)?;
-                let mut removed = false;
-                each_map(&mut document, key, |_, servers| {
-                    for name in names {
-                        removed |= servers.shift_remove(*name).is_some();
-                    }
-                });
-                Ok(removed.then(|| to_text(&document)))
-            }
-            ConfigFormat::Toml(key) => {
-                let mut document = toml_document(&self.text)?;
-                let mut removed = false;
-                if let Some(servers) = document.get_mut(key).and_then(Item::as_table_mut) {
-                    names.iter().for_each(|name| removed |= servers.remove(name).is_some());
-                }
-                Ok(removed.then(|| document.to_string()))
-            }
-        }
+    /// Those of the entries that the file has.
+    pub fn present(&self, keys: &[EntryKey]) -> Result<Vec<EntryKey>, EditError> {
+        let document = ClientDocument::parse(&self.text, self.format)?;
+        Ok(keys.iter().filter(|key| document.get(key).is_some()).cloned().collect())
     }
 
-    /// Writes the file, and backs it up first unless there is a backup.
-    pub fn write(&self, text: &str) -> Result<(), FileError> {
-        let backup = self.backup_path();
-        if !backup.exists() {
-            connect::write(&backup, &self.text, &self.path)?;
+    /// Takes the entries out of the file as it is now, and returns those that the client has changed since it was read:
+    /// they stay. What is taken out is in the backup.
+    pub fn take_out(&self, keys: &[EntryKey]) -> Result<Vec<EntryKey>, ReplaceError> {
+        let planned = ClientDocument::parse(&self.text, self.format)?;
+        let current = Self::read(self.path.clone(), self.format)?.text;
+        let mut document = ClientDocument::parse(&current, self.format)?;
+        let (taken, changed): (Vec<EntryKey>, Vec<EntryKey>) = keys
+            .iter()
+            .filter(|key| document.get(key).is_some())
+            .cloned()
+            .partition(|key| document.get(key) == planned.get(key));
+        if taken.is_empty() {
+            return Ok(changed);
         }
-        connect::write(&self.path, text, &self.path)
+        let backup = match self.backup()? {
+            None => current,
+            Some(earlier) => {
+                let mut backup = ClientDocument::parse(&earlier, self.format)?;
+                for key in &taken {
+                    backup.put_from(&document, key)?;
+                }
+                backup.text()
+            }
+        };
+        connect::write(&self.backup_path(), &backup, &self.path)?;
+        taken.iter().for_each(|key| document.remove(key));
+        connect::write(&self.path, &document.text(), &self.path)?;
+        Ok(changed)
     }
 
     /// Puts the servers of the backup back; `false` if there is no backup.
-    pub fn undo(&self) -> Result<bool, UndoError> {
-        let backup = self.backup_path();
-        let original = match fs::read_to_string(&backup) {
-            Ok(original) => original,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(_) => connect::read(&backup)?,
-        };
+    pub fn undo(&self) -> Result<bool, ReplaceError> {
+        let Some(original) = self.backup()? else { return Ok(false) };
         connect::write(&self.path, &self.restored(&original)?, &self.path)?;
-        connect::delete(&backup)?;
+        connect::delete(&self.backup_path())?;
         Ok(true)
+    }
+
+    fn backup(&self) -> Result<Option<String>, FileError> {
+        let backup = self.backup_path();
+        match fs::read_to_string(&backup) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(_) => connect::read(&backup).map(Some),
+        }
     }
 
     /// The text with the servers of `original` that it does not have.
     fn restored(&self, original: &str) -> Result<String, EditError> {
-        match self.format {
-            ConfigFormat::Json(key) => {
-                let mut document = json_document(&self.text)?;
-                let mut before = json_document(original)?;
-                let whole = before.clone();
-                let mut lost: Vec<ProjectServers> = Vec::new();
-                each_map(&mut before, key, |project, servers| {
-                    lost.push((project.map(str::to_owned), std::mem::take(servers)));
-                });
-                for (project, servers) in lost {
-                    let holder = match &project {
-                        None => Some(&mut document),
-                        Some(project) => {
-                            document.get_mut(PROJECTS).and_then(|all| all.get_mut(project))
-                        }
-                    };
-                    let Some(holder) = holder.and_then(Value::as_object_mut) else { continue };
-                    let map = holder.entry(key).or_insert_with(|| Value::Object(Map::new()));
-                    let map = map.as_object_mut().ok_or(EditError::ConfigFormat(key))?;
-                    for (name, server) in servers {
-                        map.entry(name).or_insert(server);
-                    }
-                }
-                Ok(if document == whole { original.to_owned() } else { to_text(&document) })
-            }
-            ConfigFormat::Toml(key) => {
-                let mut document = toml_document(&self.text)?;
-                let before = toml_document(original)?;
-                if let Some(servers) = before.get(key).and_then(Item::as_table) {
-                    let map = document.entry(key).or_insert_with(toml_edit::table);
-                    let map = map.as_table_mut().ok_or(EditError::ConfigFormat(key))?;
-                    for (name, server) in servers {
-                        if !map.contains_key(name) {
-                            map.insert(name, server.clone());
-                        }
-                    }
-                }
-                let text = document.to_string();
-                let lines = |text: &str| {
-                    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-                    lines.sort();
-                    lines
-                };
-                Ok(if lines(&text) == lines(original) { original.to_owned() } else { text })
+        let mut document = ClientDocument::parse(&self.text, self.format)?;
+        let before = ClientDocument::parse(original, self.format)?;
+        for key in before.keys() {
+            if document.get(&key).is_none() {
+                document.put_from(&before, &key)?;
             }
         }
+        Ok(if document.is_equivalent(&before) { original.to_owned() } else { document.text() })
     }
 }
 
-/// The servers of a project, or of all.
-type ProjectServers = (Option<String>, Map<String, Value>);
-
-/// Why servers were not put back.
+/// Why servers were not taken out or put back.
 #[derive(Debug, thiserror::Error)]
-pub enum UndoError {
+pub enum ReplaceError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -155,31 +125,151 @@ pub enum UndoError {
     Edit(#[from] EditError),
 }
 
-/// Where Claude Code lists the servers of single projects.
-const PROJECTS: &str = "projects";
+/// The configuration of a client, with the key of its maps of servers.
+enum ClientDocument {
+    Json(Value, &'static str),
+    Toml(toml_edit::DocumentMut, &'static str),
+}
 
-/// Visits every map of servers in a document, with its project if it is that of one.
-fn each_map(
-    document: &mut Value,
-    key: &str,
-    mut visit: impl FnMut(Option<&str>, &mut Map<String, Value>),
-) {
-    if let Some(servers) = document.get_mut(key).and_then(Value::as_object_mut) {
-        visit(None, servers);
+impl ClientDocument {
+    fn parse(text: &str, format: ConfigFormat) -> Result<Self, EditError> {
+        Ok(match format {
+            ConfigFormat::Json(servers) => Self::Json(json_document(text)?, servers),
+            ConfigFormat::Toml(servers) => Self::Toml(toml_document(text)?, servers),
+        })
     }
-    let projects = document.get_mut(PROJECTS).and_then(Value::as_object_mut);
-    for (name, project) in projects.into_iter().flatten() {
-        if let Some(servers) = project.get_mut(key).and_then(Value::as_object_mut) {
-            visit(Some(name), servers);
+
+    fn text(&self) -> String {
+        match self {
+            Self::Json(document, _) => to_text(document),
+            Self::Toml(document, _) => document.to_string(),
         }
     }
+
+    /// Every entry.
+    fn keys(&self) -> Vec<EntryKey> {
+        let of = |project: Option<&String>, names: Vec<String>| {
+            let key = |name| EntryKey { project: project.cloned(), name };
+            names.into_iter().map(key).collect::<Vec<_>>()
+        };
+        match self {
+            Self::Json(document, servers) => {
+                let names = |holder: &Value| {
+                    let servers = holder.get(servers).and_then(Value::as_object);
+                    servers.into_iter().flat_map(|own| own.keys().cloned()).collect()
+                };
+                let mut keys = of(None, names(document));
+                let projects = document.get(PROJECTS).and_then(Value::as_object);
+                for (project, holder) in projects.into_iter().flatten() {
+                    keys.extend(of(Some(project), names(holder)));
+                }
+                keys
+            }
+            Self::Toml(document, servers) => {
+                let servers = document.get(servers).and_then(Item::as_table_like);
+                let names = servers.into_iter().flat_map(|own| own.iter());
+                of(None, names.map(|(name, _)| name.to_owned()).collect())
+            }
+        }
+    }
+
+    /// An entry, in a form that can be compared.
+    fn get(&self, key: &EntryKey) -> Option<String> {
+        match self {
+            Self::Json(document, servers) => {
+                let holder = match &key.project {
+                    None => document,
+                    Some(project) => document.get(PROJECTS)?.get(project)?,
+                };
+                Some(holder.get(servers)?.get(&key.name)?.to_string())
+            }
+            Self::Toml(document, servers) => {
+                Some(document.get(servers)?.get(&key.name)?.to_string())
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &EntryKey) {
+        match self {
+            Self::Json(document, servers) => {
+                let holder = match &key.project {
+                    None => Some(document),
+                    Some(project) => {
+                        document.get_mut(PROJECTS).and_then(|projects| projects.get_mut(project))
+                    }
+                };
+                let servers = holder.and_then(|holder| holder.get_mut(*servers));
+                if let Some(servers) = servers.and_then(Value::as_object_mut) {
+                    servers.shift_remove(&key.name);
+                }
+            }
+            Self::Toml(document, servers) => {
+                let servers = document.get_mut(servers).and_then(Item::as_table_like_mut);
+                servers.and_then(|servers| servers.remove(&key.name));
+            }
+        }
+    }
+
+    /// Adds or replaces an entry by that of another document of the same format.
+    fn put_from(&mut self, other: &Self, key: &EntryKey) -> Result<(), EditError> {
+        match (self, other) {
+            (Self::Json(document, servers), Self::Json(other, _)) => {
+                let mut holder = document;
+                let mut from = Some(other);
+                if let Some(project) = &key.project {
+                    holder = member(member(holder, PROJECTS, servers)?, project, servers)?;
+                    from = other.get(PROJECTS).and_then(|projects| projects.get(project));
+                }
+                let entry = from.and_then(|from| from.get(*servers)?.get(&key.name));
+                if let Some(entry) = entry {
+                    *member(member(holder, servers, servers)?, &key.name, servers)? = entry.clone();
+                }
+            }
+            (Self::Toml(document, servers), Self::Toml(other, _)) => {
+                let map = document.entry(servers).or_insert_with(implicit_table);
+                let map = map.as_table_like_mut().ok_or(EditError::ConfigFormat(servers))?;
+                if let Some(entry) = other.get(servers).and_then(|own| own.get(&key.name)) {
+                    map.insert(&key.name, entry.clone());
+                }
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Whether two documents mean the same.
+    fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Json(one, _), Self::Json(other, _)) => one == other,
+            (Self::Toml(one, _), Self::Toml(other, _)) => {
+                let lines = |document: &toml_edit::DocumentMut| {
+                    let mut lines: Vec<String> =
+                        document.to_string().lines().map(str::to_owned).collect();
+                    lines.sort();
+                    lines
+                };
+                lines(one) == lines(other)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A member of an object, created as an empty object.
+fn member<'a>(
+    holder: &'a mut Value,
+    name: &str,
+    servers: &'static str,
+) -> Result<&'a mut Value, EditError> {
+    let holder = holder.as_object_mut().ok_or(EditError::ConfigFormat(servers))?;
+    Ok(holder.entry(name).or_insert_with(|| Value::Object(Map::new())))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::ReplacedFile;
+    use super::{EntryKey, ReplacedFile};
     use crate::import::clients::ConfigFormat;
 
     fn file(name: &str, text: &str, format: ConfigFormat) -> (tempfile::TempDir, ReplacedFile) {
@@ -190,48 +280,110 @@ mod tests {
         (folder, file)
     }
 
+    fn json(text: &str) -> (tempfile::TempDir, ReplacedFile) {
+        file("c.json", text, ConfigFormat::Json("mcpServers"))
+    }
+
     fn again(file: &ReplacedFile) -> ReplacedFile {
         ReplacedFile::read(file.path.clone(), file.format).unwrap()
     }
 
+    /// Keys written as `name` or `project:name`.
+    fn keys(names: &[&str]) -> Vec<EntryKey> {
+        let key = |text: &&str| {
+            let (project, name) =
+                text.split_once(':').map_or((None, *text), |(project, name)| (Some(project), name));
+            EntryKey { project: project.map(str::to_owned), name: name.to_owned() }
+        };
+        names.iter().map(key).collect()
+    }
+
+    fn text(file: &ReplacedFile) -> String {
+        fs::read_to_string(&file.path).unwrap()
+    }
+
     const JSON: &str = r#"{"theme": "dark",
   "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}},
-  "projects": {"/p": {"mcpServers": {"c": {"command": "c"}}}}}
+  "projects": {"/p": {"mcpServers": {"c": {"command": "c"}}}, "/q": {"mcpServers": {"c": 1}}}}
 "#;
 
     #[test]
     fn servers_of_json_are_taken_out_and_put_back() {
-        let (_folder, file) = file("c.json", JSON, ConfigFormat::Json("mcpServers"));
-        assert_eq!(file.without(&["none"]).unwrap(), None);
-        let text = file.without(&["a", "c"]).unwrap().unwrap();
-        assert!(
-            !text.contains("\"a\"") && text.contains("\"b\"") && !text.contains("\"c\""),
-            "{text}"
-        );
-        file.write(&text).unwrap();
+        let (_folder, file) = json(JSON);
+        assert_eq!(file.present(&keys(&["none", "c", "a"])).unwrap(), keys(&["a"]));
+        assert_eq!(file.take_out(&keys(&["none"])).unwrap(), []);
+        assert_eq!(text(&file), JSON);
+        assert_eq!(file.take_out(&keys(&["a", "/p:c"])).unwrap(), []);
+        let after: serde_json::Value = serde_json::from_str(&text(&file)).unwrap();
+        assert_eq!(after["mcpServers"], serde_json::json!({"b": {"command": "b"}}));
+        assert_eq!(after["projects"]["/p"]["mcpServers"], serde_json::json!({}));
+        assert_eq!(after["projects"]["/q"]["mcpServers"]["c"], 1, "that of another project");
         assert!(again(&file).undo().unwrap());
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), JSON, "byte for byte");
+        assert_eq!(text(&file), JSON, "byte for byte");
         assert!(!file.backup_path().exists() && !again(&file).undo().unwrap());
     }
 
     #[test]
     fn later_changes_of_the_client_stay() {
-        let (_folder, file) = file("c.json", JSON, ConfigFormat::Json("mcpServers"));
-        let text = file.without(&["a", "b"]).unwrap().unwrap();
-        file.write(&text.replace("dark", "light")).unwrap();
+        let (_folder, file) = json(JSON);
+        file.take_out(&keys(&["a", "b", "/p:c"])).unwrap();
+        fs::write(&file.path, text(&file).replace("dark", "light").replace("\"/p\"", "\"/r\""))
+            .unwrap();
         assert!(again(&file).undo().unwrap());
-        let now = fs::read_to_string(&file.path).unwrap();
-        assert!(now.contains("light") && now.contains("\"a\"") && now.contains("\"b\""), "{now}");
+        let now: serde_json::Value = serde_json::from_str(&text(&file)).unwrap();
+        assert_eq!(now["theme"], "light");
+        assert!(now["mcpServers"]["a"].is_object() && now["mcpServers"]["b"].is_object(), "{now}");
+        assert!(now["projects"]["/p"]["mcpServers"]["c"].is_object(), "{now}");
+    }
+
+    #[test]
+    fn changes_between_the_plan_and_its_execution_stay() {
+        let (_folder, file) = json(JSON);
+        let meanwhile = JSON.replace("dark", "light").replace(r#""command": "b""#, r#""url": "u""#);
+        fs::write(&file.path, &meanwhile).unwrap();
+        assert_eq!(file.take_out(&keys(&["a", "b"])).unwrap(), keys(&["b"]));
+        let now = text(&file);
+        assert!(
+            now.contains("light") && now.contains("\"url\"") && !now.contains("\"a\""),
+            "{now}"
+        );
+        assert_eq!(fs::read_to_string(file.backup_path()).unwrap(), meanwhile);
+        assert!(again(&file).undo().unwrap());
+        assert_eq!(text(&file), meanwhile);
+    }
+
+    #[test]
+    fn a_second_replacement_adds_to_the_backup() {
+        let (_folder, file) = json(r#"{"mcpServers": {"a": {"command": "1"}, "b": {}}}"#);
+        file.take_out(&keys(&["a"])).unwrap();
+        let client = r#"{"mcpServers": {"a": {"command": "2"}, "b": {}, "c": {}, "muster": {}}}"#;
+        fs::write(&file.path, client).unwrap();
+        again(&file).take_out(&keys(&["a", "c"])).unwrap();
+        fs::write(&file.path, text(&file).replace("muster", "other")).unwrap();
+        assert!(again(&file).undo().unwrap());
+        let now: serde_json::Value = serde_json::from_str(&text(&file)).unwrap();
+        let all = serde_json::json!({"b": {}, "other": {}, "a": {"command": "2"}, "c": {}});
+        assert_eq!(now["mcpServers"], all);
     }
 
     #[test]
     fn servers_of_toml() {
         let before = "# mine\nmodel = 'x'\n\n[mcp_servers.a]\ncommand = \"a\" # why\n\n[mcp_servers.b]\ncommand = \"b\"\n";
         let (_folder, file) = file("c.toml", before, ConfigFormat::Toml("mcp_servers"));
-        let text = file.without(&["a"]).unwrap().unwrap();
-        assert!(text.starts_with("# mine\nmodel = 'x'\n") && !text.contains("servers.a"), "{text}");
-        file.write(&text).unwrap();
+        file.take_out(&keys(&["a"])).unwrap();
+        let after = text(&file);
+        assert!(
+            after.starts_with("# mine\nmodel = 'x'\n") && !after.contains("servers.a"),
+            "{after}"
+        );
         assert!(again(&file).undo().unwrap());
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), before);
+        assert_eq!(text(&file), before);
+        let meanwhile = before.replace("\"b\"", "\"c\"");
+        fs::write(&file.path, &meanwhile).unwrap();
+        assert_eq!(file.take_out(&keys(&["a", "b"])).unwrap(), keys(&["b"]));
+        assert!(text(&file).contains("command = \"c\""), "{}", text(&file));
+        again(&file).take_out(&keys(&["b"])).unwrap();
+        assert!(again(&file).undo().unwrap());
+        assert_eq!(text(&file), meanwhile);
     }
 }

@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand};
 use muster_api::{mcp_server::McpServerInfo, service_class::ServiceClassInfo};
 use muster_client::{
-    import::plan::{MovedSecret, extract_secrets, store_secrets},
+    import::moved_secrets::{MovedSecret, extract_secrets, store_secrets},
     local_gateway, secrets, user_dirs,
 };
 use muster_core::json::{Raw, RawObject};
@@ -231,9 +231,7 @@ impl Server {
             }
             let mut pairs = split(flag, pairs)?;
             if stores_secrets {
-                let (stored, moved) = extract_secrets(&self.name, pairs);
-                pairs = stored;
-                secrets.extend(moved);
+                pairs = extract_secrets(&self.name, pairs, &mut secrets);
             }
             let mut map = RawObject::new();
             for (key, value) in pairs {

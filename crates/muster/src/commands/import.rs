@@ -13,7 +13,8 @@ use muster_client::{
     env_vars,
     import::{
         clients::McpClient,
-        plan::{ImportAction, ImportPlan, MovedSecret},
+        moved_secrets::MovedSecret,
+        plan::{ImportAction, ImportPlan},
         read,
     },
     secrets,
@@ -165,11 +166,11 @@ fn show(printer: &Printer, plan: &ImportPlan, from: usize) -> Result<(), Command
         match &step.action {
             ImportAction::Write(write) => {
                 let mark = printer.paint(Tone::Good, "+");
-                printer.line(&format!("  {mark} {} → {}", step.name, write.path.display()))?;
+                printer.line(&format!("  {mark} {} → {}", step.key.name, write.path.display()))?;
                 show_secrets(printer, &write.moved, &write.notes)?;
             }
             ImportAction::Copy(copied) => {
-                let (name, path) = (&step.name, copied.path.display());
+                let (name, path) = (&step.key.name, copied.path.display());
                 match copied.exists {
                     true => printer.line(&format!("  = {name} exists: {path}"))?,
                     false => {
@@ -180,11 +181,11 @@ fn show(printer: &Printer, plan: &ImportPlan, from: usize) -> Result<(), Command
                 show_secrets(printer, &copied.moved, &copied.notes)?;
             }
             ImportAction::Same { path } => {
-                printer.line(&format!("  = {} exists: {}", step.name, path.display()))?;
+                printer.line(&format!("  = {} exists: {}", step.key.name, path.display()))?;
             }
             ImportAction::Skip { reason } => {
                 let mark = printer.paint(Tone::Warning, "-");
-                printer.line(&format!("  {mark} {} skipped: {reason}", step.name))?;
+                printer.line(&format!("  {mark} {} skipped: {reason}", step.key.name))?;
             }
         }
     }

@@ -8,7 +8,8 @@ use std::{
 use muster_client::import::{
     clients::McpClient,
     plan::{ImportAction, ImportStep},
-    replace::{ReplacedFile, UndoError},
+    read::EntryKey,
+    replace::{ReplaceError, ReplacedFile},
 };
 
 use super::{Import, sources};
@@ -17,11 +18,11 @@ use crate::{
     output::{Printer, Tone},
 };
 
-/// A client's file, and its text without the imported servers.
+/// A client's file as it was planned, and the entries to take out of it.
 pub(super) struct Replacement {
     client: McpClient,
     file: ReplacedFile,
-    text: String,
+    keys: Vec<EntryKey>,
 }
 
 /// Plans the removal of the servers that are imported from a client's file.
@@ -36,33 +37,48 @@ pub(super) fn planned(
         ImportAction::Write(_) | ImportAction::Same { .. } => true,
         ImportAction::Copy(_) | ImportAction::Skip { .. } => false,
     };
-    let names: Vec<&str> = steps.iter().filter(imported).map(|step| step.name.as_str()).collect();
+    let keys: Vec<EntryKey> = steps.iter().filter(imported).map(|step| step.key.clone()).collect();
     let file = ReplacedFile::read(path, client.format())?;
-    let text = match file.without(&names) {
-        Ok(Some(text)) => text,
-        Ok(None) => return Ok(None),
+    let keys = match file.present(&keys) {
+        Ok(keys) if keys.is_empty() => return Ok(None),
+        Ok(keys) => keys,
         Err(error) => {
             let mark = printer.paint(Tone::Warning, "!");
-            let names = names.join(", ");
+            let names = names(&keys);
             printer.line(&format!("  {mark} {error}: remove these from it yourself: {names}"))?;
             return Ok(None);
         }
     };
-    let mark = printer.paint(Tone::Warning, "-");
-    printer.line(&format!(
-        "  {mark} removed from {}: {}",
-        file.path().display(),
-        names.join(", ")
-    ))?;
-    Ok(Some(Replacement { client, file, text }))
+    let (mark, path) = (printer.paint(Tone::Warning, "-"), file.path().display());
+    printer.line(&format!("  {mark} removed from {path}: {}", names(&keys)))?;
+    Ok(Some(Replacement { client, file, keys }))
+}
+
+fn names(keys: &[EntryKey]) -> String {
+    let name = |key: &EntryKey| match &key.project {
+        None => key.name.clone(),
+        Some(project) => format!("{} ({project})", key.name),
+    };
+    keys.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the clients' files.
 pub(super) fn apply(printer: &Printer, replacements: &[Replacement]) -> Result<(), CommandError> {
-    for Replacement { client, file, text } in replacements {
-        file.write(text)?;
-        let (path, name) = (file.path().display(), client.name());
-        let backup = file.backup_path();
+    for Replacement { client, file, keys } in replacements {
+        let path = file.path().display();
+        let changed = file.take_out(keys).map_err(|error| failed(file, error))?;
+        if !changed.is_empty() {
+            let mark = printer.paint(Tone::Warning, "!");
+            let names = names(&changed);
+            printer.line(&format!(
+                "{mark} {} has changed these in {path} meanwhile, so they stay there: {names}",
+                client.title()
+            ))?;
+        }
+        if changed.len() == keys.len() {
+            continue;
+        }
+        let (name, backup) = (client.name(), file.backup_path());
         printer
             .line(&format!("Took them out of {path}; the original is in {}.", backup.display()))?;
         printer.line(&format!(
@@ -70,6 +86,21 @@ pub(super) fn apply(printer: &Printer, replacements: &[Replacement]) -> Result<(
         ))?;
     }
     Ok(())
+}
+
+fn failed(file: &ReplacedFile, error: ReplaceError) -> CommandError {
+    match error {
+        ReplaceError::File(error) => error.into(),
+        ReplaceError::Edit(error) => {
+            let error = CommandError::new(format!("{}: {error}", file.path().display()));
+            match file.backup_path() {
+                backup if backup.exists() => {
+                    error.hint(format!("the original is in {}", backup.display()))
+                }
+                _ => error,
+            }
+        }
+    }
 }
 
 /// Puts the servers of the clients back.
@@ -80,12 +111,7 @@ pub(super) fn undo(args: &Import, home: &Path) -> Result<ExitCode, CommandError>
         let Some(client) = McpClient::parse(&source) else { continue };
         let file = ReplacedFile::read(path, client.format())?;
         let shown = file.path().display();
-        let done = file.undo().map_err(|error| match error {
-            UndoError::File(error) => error.into(),
-            UndoError::Edit(error) => CommandError::new(format!("{shown}: {error}"))
-                .hint(format!("the original is in {}", file.backup_path().display())),
-        })?;
-        if done {
+        if file.undo().map_err(|error| failed(&file, error))? {
             undone += 1;
             printer
                 .line(&format!("Put the servers back into {shown}; restart {}.", client.title()))?;
