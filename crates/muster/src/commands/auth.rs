@@ -98,10 +98,10 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
                 }
             }
             AuthCommand::Logout { all: true, yes, .. } => logout::all(*yes, at),
-            AuthCommand::Logout { server: Some(server), .. } if at.endpoint.is_none() => {
+            AuthCommand::Logout { server: Some(server), .. } => {
                 logout::server(&at.target()?, server).await
             }
-            AuthCommand::Logout { .. } => logout::gateway(&at.target()?, at),
+            AuthCommand::Logout { server: None, .. } => logout::gateway(&at.target()?, at),
             AuthCommand::Status { server: Some(server) } => {
                 status::server(&at.target()?, server).await
             }

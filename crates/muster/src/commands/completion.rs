@@ -63,16 +63,15 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The requests of the original's completion scripts: with descriptions, and without.
+const REQUESTS: [&str; 2] = ["__complete", "__completeNoDesc"];
+
 /// Completes the words after `__complete`, as the scripts of the original request it: a candidate per line with
 /// its description, and a directive.
 pub(crate) fn complete_if_asked(command: &mut clap::Command) -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let asked = words.next()?;
-    let described = match asked.to_str()? {
-        "__complete" => true,
-        "__completeNoDesc" => false,
-        _ => return None,
-    };
+    let described = REQUESTS.iter().position(|request| *request == asked)? == 0;
     let words: Vec<OsString> = std::iter::once("muster".into()).chain(words).collect();
     let last = words.len() - 1;
     let here = std::env::current_dir().ok();

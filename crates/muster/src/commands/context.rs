@@ -231,7 +231,7 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
             printer.json(&value)
         }
         "yaml" => printer.line(&yaml::document(&raw(&described(context, is_current, "output")))),
-        _ => {
+        "text" => {
             let mut lines = vec![
                 format!("Name:     {}", context.name),
                 format!("Endpoint: {}", context.endpoint),
@@ -247,6 +247,9 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
             }
             printer.line(&lines.join("\n"))
         }
+        other => Err(CommandError::new(format!(
+            "unsupported output format: \"{other}\" (valid: text, json, yaml)"
+        ))),
     }
 }
 

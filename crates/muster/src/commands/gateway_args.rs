@@ -95,6 +95,27 @@ impl GatewayArgs {
         }
     }
 
+    /// Refuses to select a gateway by its endpoint, for a command about the gateway of a directory on this machine. The
+    /// environment is no mistake if `directory_named`.
+    pub(crate) fn refuse_endpoint(
+        &self,
+        command: &str,
+        directory_named: bool,
+    ) -> Result<(), CommandError> {
+        let is_set = |name: &&str| env_vars::get(name).is_some();
+        let selects = match (&self.endpoint, &self.context) {
+            (Some(_), _) => Some("--endpoint"),
+            (None, Some(_)) => Some("--context"),
+            (None, None) if directory_named || self.config_path.is_some() => None,
+            (None, None) => ["MUSTER_ENDPOINT", "MUSTER_CONTEXT"].into_iter().find(is_set),
+        };
+        let Some(selects) = selects else { return Ok(()) };
+        Err(CommandError::new(format!(
+            "{selects} selects a gateway by its address, but `{command}` needs that of a directory on this machine"
+        ))
+        .hint("name the directory with --config-path"))
+    }
+
     /// Connects to the gateway, with a login if it requires one.
     pub(crate) async fn open(&self) -> Result<GatewaySession, CommandError> {
         if self.debug {

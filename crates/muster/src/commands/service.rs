@@ -136,8 +136,11 @@ fn unit(args: &ServiceArgs) -> Result<Unit, CommandError> {
         "--config-path".to_owned(),
         config.display().to_string(),
     ];
-    if let Some(state) = &args.state_path {
-        let state = std::path::absolute(state).unwrap_or_else(|_| state.clone());
+    // The service manager does not have the variables of this shell, by which commands find the state folder.
+    let is_set = |name| env_vars::get(name).is_some();
+    if args.state_path.is_some() || is_set("MUSTER_STATE_PATH") || is_set("XDG_STATE_HOME") {
+        let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;
+        let state = std::path::absolute(folder.path())?;
         words.extend(["--state-path".to_owned(), state.display().to_string()]);
     }
     let path = env_vars::get("PATH").unwrap_or_default();

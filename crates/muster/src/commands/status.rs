@@ -83,6 +83,7 @@ struct ServerProblem {
 
 pub(crate) fn run(args: &Status) -> Result<ExitCode, CommandError> {
     process::block_on_code(async {
+        args.gateway.refuse_endpoint("muster status", args.state_path.is_some())?;
         let style = args.gateway.style()?;
         let config = args.gateway.config_directory()?;
         let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;

@@ -62,6 +62,7 @@ pub(crate) fn run(args: &Stop) -> Result<ExitCode, CommandError> {
 }
 
 async fn stop_gateway(args: &Stop) -> Result<(), CommandError> {
+    args.gateway.refuse_endpoint("muster stop", args.state_path.is_some())?;
     let config = args.gateway.config_directory()?;
     let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;
     let config = shell_quoted(&config.to_string_lossy());

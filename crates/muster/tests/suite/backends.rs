@@ -71,7 +71,7 @@ fn logins_at_all_servers() {
         world.run(&["auth", "status"]),
         world.run(&["auth", "whoami"]),
         world.run(&["context", "add", "here", "--use"]),
-        world.run_bare(&["auth", "logout", "--server", "safe"]),
+        world.run(&["auth", "logout", "--server", "safe"]),
         world.run_bare(&["auth", "logout", "--server", "nobody"]),
         world.run(&["call", "core_auth_logout", "server=safe"]),
         world.run(&["auth", "status", "--server", "safe"]),

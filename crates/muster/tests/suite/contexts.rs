@@ -26,6 +26,7 @@ fn contexts() {
             &["context", "show", "lab"],
             &["context", "get", "edge-prod", "-o", "json"],
             &["context", "describe", "lab", "-o", "yaml"],
+            &["context", "show", "lab", "--output", "xml"],
             &["context", "show", "nowhere"],
             &["context", "update", "edge-prod", "--endpoint", "https://f.example/mcp"],
             &["context", "set", "nowhere", "--endpoint", "http://x/mcp"],
@@ -86,6 +87,9 @@ fn contexts() {
             current: true
             endpoint: http://localhost:1/mcp
             name: lab
+            $ muster context show lab --output xml
+            stderr: Error: unsupported output format: "xml" (valid: text, json, yaml)
+            exit 1
             $ muster context show nowhere
             stderr: Error: context "nowhere" not found
             exit 1

@@ -20,6 +20,7 @@ fn live_names_are_completed() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
         String::from_utf8(output.stdout).unwrap()
     };
+    assert_eq!(desk.run(&["__complete", "get", "mcpserver", ""]).lines().nth(1), Some("github"));
     assert_eq!(complete(&["get", "mcps"]), "mcpserver");
     assert_eq!(complete(&["get", "mcpserver", "GIT"]), "github");
     assert_eq!(complete(&["start", "service", "mcp"]), "mcp-aggregator");
@@ -59,6 +60,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster standalone", "goes on until it is stopped"),
     ("muster top", "goes on until it is stopped"),
     ("muster status", "ends with what it finds"),
+    ("muster stop", "stops the gateway of a directory; see one_gateway.rs"),
     ("muster import", "reads what other programs have"),
     ("muster connect", "writes what other programs read"),
     ("muster doctor", "ends with what is wrong on the machine"),

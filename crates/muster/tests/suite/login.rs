@@ -12,7 +12,7 @@ use std::{
 
 use expect_test::expect;
 use muster_auth::random;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     client::Folder,
@@ -76,7 +76,10 @@ fn serve(stream: TcpStream, port: u16, inside: u16) {
         return forward(stream, &head, &body, inside);
     }
     let body = String::from_utf8(body).unwrap();
-    let (status, extra, answer) = about_logins(&path, &body, port);
+    let (status, mut extra, answer) = about_logins(&path, &body, port);
+    if token.as_deref() == Some("revoked") {
+        extra = extra.replace("Bearer ", "Bearer error=\"invalid_token\", ");
+    }
     let mut stream = stream;
     write!(
         stream,
@@ -102,7 +105,7 @@ fn about_logins(path: &str, body: &str, port: u16) -> (&'static str, String, Str
             .find(|(key, _)| key == name)
             .map(|(_, v)| v.into_owned())
     };
-    let plain = |answer: serde_json::Value| ("200 OK", String::new(), answer.to_string());
+    let plain = |answer: Value| ("200 OK", String::new(), answer.to_string());
     match path {
         "/.well-known/oauth-protected-resource/mcp" => plain(json!({
             "resource": format!("{base}/mcp"), "authorization_servers": [base], "scopes_supported": ["openid"],
@@ -342,6 +345,31 @@ fn any_command_logs_in_where_it_has_to() {
     assert!(!said.contains("canary"), "{said}");
     assert!(said.ends_with("exit 2\n"), "{said}");
     assert!(!files[0].exists());
+}
+
+#[test]
+fn the_status_does_not_end_logins_that_may_still_be_good() {
+    let user = User::new();
+    user.browse(&["auth", "login"], Browser::Agrees);
+    let mut files = fs::read_dir(user.home.file(".config/muster/tokens")).unwrap();
+    let file = files.next().unwrap().unwrap().path();
+    let stored: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let status = |changes: &[(&str, Value)]| {
+        let mut token = stored.clone();
+        changes.iter().for_each(|(key, value)| token[*key] = value.clone());
+        fs::write(&file, token.to_string()).unwrap();
+        let said = user.run(&["auth", "status"]);
+        let line = said.lines().find(|line| line.contains("Status:")).unwrap();
+        (line.trim_start().trim_start_matches("Status:").trim().to_owned(), file.exists())
+    };
+    let is = |word: &str, kept: bool| (word.to_owned(), kept);
+    let (access, refresh) = ("access_token", ("refresh_token", Value::Null));
+    let refused = status(&[(access, json!("other")), refresh.clone()]);
+    assert_eq!(refused, is("Token invalidated", true), "not every 401 is about the token");
+    assert_eq!(status(&[(access, json!("revoked"))]), is("Token invalidated", true));
+    assert_eq!(status(&[(access, json!("revoked")), refresh]), is("Token invalidated", false));
+    let expired = [(access, json!("old")), ("expiry", json!("2020-01-01T00:00:00Z"))];
+    assert_eq!(status(&expired), is("Authenticated", true), "it is refreshed");
 }
 
 #[test]

@@ -24,6 +24,10 @@ fn what_was_typed_wrong() {
             &["list", "tools", "--frob"],
             &["list", "tools", "-o", "xml"],
             &["list", "tools", "--auth", "maybe"],
+            &["list", "tools", "--filter", "["],
+            &["stop", "--endpoint", "https://prod.example/mcp"],
+            &["stop"],
+            &["status", "--context", "prod"],
             &["serve", "x"],
             &["context", "add", "lab"],
             &["context", "add", "--endpoint", "x"],
@@ -97,6 +101,24 @@ fn what_was_typed_wrong() {
             exit 1
             $ muster list tools --auth maybe
             stderr: Error: invalid auth mode "maybe": must be one of 'auto', 'prompt', or 'none'
+            exit 1
+            $ muster list tools --filter [
+            stderr: Error: syntax error in pattern `[`
+            exit 1
+            $ muster stop --endpoint https://prod.example/mcp
+            stderr: Error: --endpoint selects a gateway by its address, but `muster stop` needs that of a directory on this machine
+            stderr:
+            stderr: hint: name the directory with --config-path
+            exit 1
+            $ muster stop
+            stderr: Error: MUSTER_ENDPOINT selects a gateway by its address, but `muster stop` needs that of a directory on this machine
+            stderr:
+            stderr: hint: name the directory with --config-path
+            exit 1
+            $ muster status --context prod
+            stderr: Error: --context selects a gateway by its address, but `muster status` needs that of a directory on this machine
+            stderr:
+            stderr: hint: name the directory with --config-path
             exit 1
             $ muster serve x
             stderr: Error: unknown command "x" for "muster serve"

@@ -309,6 +309,30 @@ fn a_gateway_that_cannot_start_says_why_to_the_client() {
 }
 
 #[test]
+fn a_gateway_with_a_state_folder_of_its_own() {
+    let user = User::new();
+    let state = user.home.file("my state");
+    let started = user.run(&["serve", "--background", "--state-path", state.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&started.stdout).into_owned();
+    let (_, command) = said.trim_end().rsplit_once("Stop it with: ").unwrap();
+    let mut shell = user.command("sh");
+    let stopped = shell.arg("-c").arg(command.replacen("muster", MUSTER, 1)).output().unwrap();
+    let said = String::from_utf8_lossy(&stopped.stdout);
+    assert!(said.starts_with("Stopped the gateway for "), "{command}: {stopped:?}");
+
+    // A service does not have the variables of the shell that installs it.
+    for (name, value, expected) in [
+        ("MUSTER_STATE_PATH", "/var/s", "\"--state-path\" \"/var/s\""),
+        ("XDG_STATE_HOME", "/var/x", "\"--state-path\" \"/var/x/muster/"),
+    ] {
+        let mut install = user.command(MUSTER);
+        let unit = install.args(["service", "install", "--dry-run"]).env(name, value).output();
+        let unit = String::from_utf8(unit.unwrap().stdout).unwrap();
+        assert!(unit.contains(expected) || cfg!(target_os = "macos"), "{name}: {unit}");
+    }
+}
+
+#[test]
 fn a_gateway_in_the_background() {
     let user = User::new();
     let started = user.run(&["serve", "--background"]);

@@ -109,7 +109,7 @@ pub(super) async fn all(
         Ok(all) => all.into_iter().filter(ServerAuthStatus::needs_login).collect(),
         Err(err) => {
             remote.close().await;
-            return at.say(&format!("Warning: could not read the state of servers: {err}"));
+            return Err(CommandError::new(format!("could not read the state of servers: {err}")));
         }
     };
     let count = waiting.len();
@@ -129,5 +129,25 @@ pub(super) async fn all(
         }
     }
     remote.close().await;
-    at.say(&format!("Authentication complete. {done}/{count} servers authenticated."))
+    at.say(&format!("Authentication complete. {done}/{count} servers authenticated."))?;
+    check_all(done, count)
+}
+
+/// An error if not every login succeeded.
+fn check_all(done: usize, count: usize) -> Result<(), CommandError> {
+    match count - done {
+        0 => Ok(()),
+        failed => Err(CommandError::new(format!("{failed} of {count} logins failed"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_all;
+
+    #[test]
+    fn failed_logins_are_an_error() {
+        assert!(check_all(2, 2).is_ok());
+        assert_eq!(check_all(1, 3).unwrap_err().to_string(), "2 of 3 logins failed");
+    }
 }

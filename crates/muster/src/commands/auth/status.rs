@@ -2,31 +2,32 @@
 
 use jiff::Timestamp;
 use muster_api::auth::{LoginState, ServerAuthStatus, Sso};
+use muster_auth::oauth::BearerChallenge;
 use muster_client::{
     login::{
         self, server_logins,
         token_store::{StoredToken, TokenStore},
     },
-    remote::{Credentials, Remote, error::RemoteError, target::Target},
+    remote::{Remote, error::RemoteError, target::Target},
 };
 
 use crate::{error::CommandError, output::Printer};
 
 /// The user's login at a gateway.
 #[derive(Debug)]
-enum Standing {
+enum LoginStatus {
     Authenticated(StoredToken),
-    Open,
-    Unknown,
+    NotRequired,
+    NotLoggedIn,
     Invalidated,
     Failed { class: &'static str, reason: String, token: Option<StoredToken> },
 }
 
 pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
-    let (standing, remote) = standing(target).await?;
+    let (status, remote) = login_status(target).await?;
     let printer = Printer::stdout();
     printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
-    printer.line(&standing.lines().join("\n"))?;
+    printer.line(&status.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
     // A gateway without this resource has no servers that require logins.
     let servers = server_logins::list(&remote).await.unwrap_or_default();
@@ -34,33 +35,37 @@ pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
 
-/// Connects to find out: only the gateway knows whether a token is still valid.
-async fn standing(target: &Target) -> Result<(Standing, Option<Remote>), CommandError> {
+/// Connects to find out: only the gateway knows whether a token is still valid. One about to expire is refreshed first.
+async fn login_status(target: &Target) -> Result<(LoginStatus, Option<Remote>), CommandError> {
     let tokens = TokenStore::of_user()?;
+    let auth = login::stored_auth(target).await;
     let token = tokens.load(&target.url).filter(StoredToken::is_valid);
-    let auth = token.as_ref().map_or(Credentials::None, login::bearer);
     Ok(match (Remote::connect(target, &auth).await, token) {
-        (Ok(remote), Some(token)) => (Standing::Authenticated(token), Some(remote)),
-        (Ok(remote), None) => (Standing::Open, Some(remote)),
-        (Err(RemoteError::AuthRequired { .. }), Some(_)) => {
-            tokens.remove(&target.url)?;
-            (Standing::Invalidated, None)
+        (Ok(remote), Some(token)) => (LoginStatus::Authenticated(token), Some(remote)),
+        (Ok(remote), None) => (LoginStatus::NotRequired, Some(remote)),
+        (Err(RemoteError::AuthRequired { challenge, .. }), Some(token)) => {
+            // Not every 401 is about the token, and a refresh token may outlive its access token.
+            let challenge = BearerChallenge::parse(&challenge.unwrap_or_default());
+            if challenge.error.as_deref() == Some("invalid_token") && !token.can_refresh() {
+                tokens.remove(&target.url)?;
+            }
+            (LoginStatus::Invalidated, None)
         }
-        (Err(RemoteError::AuthRequired { .. }), None) => (Standing::Unknown, None),
+        (Err(RemoteError::AuthRequired { .. }), None) => (LoginStatus::NotLoggedIn, None),
         (Err(err), token) => {
             let (class, reason) = classified(&err);
-            (Standing::Failed { class, reason, token }, None)
+            (LoginStatus::Failed { class, reason, token }, None)
         }
     })
 }
 
-impl Standing {
+impl LoginStatus {
     fn lines(&self) -> Vec<String> {
         let status = |word: &str| format!("  Status:    {word}");
         let run = "             Run: muster auth login".to_owned();
         match self {
-            Self::Open => vec![status("No authentication required")],
-            Self::Unknown => vec![status("Not authenticated"), run],
+            Self::NotRequired => vec![status("No authentication required")],
+            Self::NotLoggedIn => vec![status("Not authenticated"), run],
             Self::Invalidated => vec![
                 status("Token invalidated"),
                 "             The gateway no longer accepts the stored token.".to_owned(),
@@ -173,10 +178,10 @@ fn table(servers: &[ServerAuthStatus]) -> String {
 
 /// One server behind the gateway.
 pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
-    let (standing, remote) = standing(target).await?;
-    let remote = match (standing, remote) {
-        (Standing::Authenticated(_) | Standing::Open, Some(remote)) => remote,
-        (Standing::Failed { reason, .. }, _) => {
+    let (status, remote) = login_status(target).await?;
+    let remote = match (status, remote) {
+        (LoginStatus::Authenticated(_) | LoginStatus::NotRequired, Some(remote)) => remote,
+        (LoginStatus::Failed { reason, .. }, _) => {
             return Err(CommandError::new(format!("failed to get server status: {reason}")));
         }
         _ => {

@@ -17,10 +17,14 @@ pub(super) fn typed() -> Vec<String> {
     tool_args::split(&line()).1
 }
 
-/// The line that is completed: shells put it behind `--`, with the program's name.
+/// The line that is completed: shells put it behind `--`, with the program's name, and scripts of the original behind
+/// the request.
 fn line() -> Vec<String> {
-    let words = std::env::args().skip_while(|word| word != "--").skip(2);
-    words.collect()
+    let words = std::env::args().skip(1);
+    match std::env::args().nth(1).is_some_and(|first| super::REQUESTS.contains(&first.as_str())) {
+        true => words.skip(1).collect(),
+        false => words.skip_while(|word| word != "--").skip(2).collect(),
+    }
 }
 
 /// The value of a flag in the line that is completed.

@@ -95,6 +95,12 @@ pub(super) async fn list(
     kind: ResourceKind,
     args: &List,
 ) -> Result<(), CommandError> {
+    let glob = |pattern: &String| {
+        Glob::new(pattern, CaseSensitivity::Sensitive)
+            .map_err(|err| CommandError::new(format!("{err} `{pattern}`")))
+    };
+    let filter = args.filter.as_ref().map(glob).transpose()?;
+    let fits = |item: &Item<'_>| fits(item, args, filter.as_ref());
     let remote = &session.remote;
     let failed = |many: &'static str| {
         move |err: RemoteError| CommandError::new(format!("failed to list {many}: {err}"))
@@ -103,16 +109,16 @@ pub(super) async fn list(
         ResourceKind::Resource => {
             let items = inventory::list(remote, ListKind::Resources).await;
             let items = items.map_err(failed("resources"))?;
-            print(session, args, items, RESOURCES, resource, ("resource", "resources"))
+            print(session, fits, items, RESOURCES, resource, ("resource", "resources"))
         }
         ResourceKind::Prompt => {
             let items = inventory::list(remote, ListKind::Prompts).await;
             let items = items.map_err(failed("prompts"))?;
-            print(session, args, items, PROMPTS, prompt, ("prompt", "prompts"))
+            print(session, fits, items, PROMPTS, prompt, ("prompt", "prompts"))
         }
         _ => {
             let page = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
-            print(session, args, page.tools, TOOLS, tool, ("tool", "tools"))?;
+            print(session, fits, page.tools, TOOLS, tool, ("tool", "tools"))?;
             page.unavailable.iter().for_each(|server| output::warn(&server.sentence()));
             Ok(())
         }
@@ -121,13 +127,13 @@ pub(super) async fn list(
 
 fn print<T>(
     session: &GatewaySession,
-    args: &List,
+    fits: impl Fn(&Item<'_>) -> bool,
     mut items: Vec<T>,
     columns: &[Column<T>],
     item: for<'a> fn(&'a T) -> Item<'a>,
     (one, many): (&str, &str),
 ) -> Result<(), CommandError> {
-    items.retain(|listed| fits(&item(listed), args));
+    items.retain(|listed| fits(&item(listed)));
     items.sort_by(|one, other| {
         let key = |listed| {
             let item = item(listed);
@@ -149,7 +155,7 @@ fn print<T>(
     })
 }
 
-fn fits(item: &Item<'_>, args: &List) -> bool {
+fn fits(item: &Item<'_>, args: &List, filter: Option<&Glob>) -> bool {
     let lower = |text: &str| text.to_lowercase();
     let described = args
         .description
@@ -157,8 +163,6 @@ fn fits(item: &Item<'_>, args: &List) -> bool {
         .is_none_or(|wanted| lower(item.description.unwrap_or_default()).contains(&lower(wanted)));
     let begins =
         args.server.as_deref().is_none_or(|prefix| lower(item.name).starts_with(&lower(prefix)));
-    let globbed = args.filter.as_deref().is_none_or(|pattern| {
-        Glob::new(pattern, CaseSensitivity::Sensitive).is_ok_and(|glob| glob.matches(item.name))
-    });
+    let globbed = filter.is_none_or(|glob| glob.matches(item.name));
     described && begins && globbed
 }

@@ -40,16 +40,24 @@ pub(super) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
         let endpoint = record.endpoint.unwrap_or_default();
         let begun =
             if was_running { "A gateway is already running" } else { "Started the gateway" };
-        let config = shell_quoted(&config.to_string_lossy());
         Printer::stdout().line(&format!(
-            "{begun}: {endpoint} (pid {})\nLog: {}\nStop it with: muster stop --config-path {config}",
+            "{begun}: {endpoint} (pid {})\nLog: {}\nStop it with: {}",
             record.pid,
-            folder.log_path().display()
+            folder.log_path().display(),
+            args.stop_command(&config)
         ))
     })
 }
 
 impl Serve {
+    /// The command that stops the gateway of a configuration directory.
+    pub(super) fn stop_command(&self, config: &Path) -> String {
+        let flag =
+            |name: &str, path: &Path| format!(" {name} {}", shell_quoted(&path.to_string_lossy()));
+        let state = self.state_path.as_deref().map(|state| flag("--state-path", state));
+        format!("muster stop{}{}", flag("--config-path", config), state.unwrap_or_default())
+    }
+
     /// The arguments that start the same gateway in the background.
     pub(crate) fn arguments(
         &self,

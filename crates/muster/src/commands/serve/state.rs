@@ -29,7 +29,7 @@ impl GatewayState {
         let idle_timeout = args.idle_timeout.map(|timeout| timeout.as_secs());
         match folder.own(&config, idle_timeout, options(args)) {
             Ok(ownership) => Ok(Self::Owned(ownership)),
-            Err(OwnError::Owned(owner)) => Err(refusal(&config, &owner)),
+            Err(OwnError::Owned(owner)) => Err(refusal(args, &config, &owner)),
             Err(error @ OwnError::Io { .. }) if chosen.is_some() => {
                 Err(CommandError::new(error.to_string())
                     .hint("name another folder with --state-path or MUSTER_STATE_PATH"))
@@ -88,7 +88,8 @@ pub(crate) fn options(args: &Serve) -> Vec<String> {
     options
 }
 
-fn refusal(config: &Path, owner: &GatewayOwner) -> CommandError {
+fn refusal(args: &Serve, config: &Path, owner: &GatewayOwner) -> CommandError {
+    let stop = args.stop_command(config);
     let config = shell_quoted(&config.to_string_lossy());
     let pid = owner.pid.map(|pid| format!("pid {pid}"));
     let endpoint = owner.record.as_ref().and_then(|record| record.endpoint.clone());
@@ -99,5 +100,5 @@ fn refusal(config: &Path, owner: &GatewayOwner) -> CommandError {
         Some(url) => error.hint(format!("use it: `muster agent --repl --endpoint {url}`")),
         None => error,
     };
-    error.hint(format!("or stop it: `muster stop --config-path {config}`"))
+    error.hint(format!("or stop it: `{stop}`"))
 }
