@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** never more than the limit plus one chunk of a stream is in memory.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::{
     buffer::spare_capacity,
@@ -11,6 +11,7 @@ use rustix::{
 use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver, task::yield_now};
 
 use crate::{
+    platform::widen_pipe,
     run::CapturedStream,
     spill::{SpillFile, SpillStore},
 };
@@ -56,7 +57,7 @@ impl<'a> Capture<'a> {
             }
         }
         if self.bytes.len() >= CHUNK_SIZE {
-            widen(&pipe);
+            widen_pipe(&pipe);
         }
         if let Ok(pipe) = Receiver::from_owned_fd_unchecked(pipe) {
             self.drain_async(pipe).await;
@@ -72,7 +73,7 @@ impl<'a> Capture<'a> {
             };
             self.total += size as u64;
             if size >= CHUNK_SIZE / 2 && !widened {
-                widen(&pipe);
+                widen_pipe(&pipe);
                 widened = true;
             }
         }
@@ -129,13 +130,3 @@ impl<'a> Capture<'a> {
         CapturedStream { bytes: self.bytes, total: self.total, spill, spilled }
     }
 }
-
-/// Enlarges a busy pipe, so that writer and reader switch less often.
-#[cfg(target_os = "linux")]
-fn widen(pipe: impl AsFd) {
-    const WIDE_PIPE: usize = 1024 * 1024;
-    let _widened = rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn widen(_pipe: impl AsFd) {}

@@ -21,6 +21,7 @@ pub mod launcher;
 mod link;
 pub mod lookup;
 pub mod pages;
+mod platform;
 pub mod private_dir;
 mod protocol;
 pub mod replace;

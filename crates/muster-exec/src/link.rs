@@ -22,7 +22,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+    net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg},
     process::Signal,
 };
 use tokio::{
@@ -36,14 +36,11 @@ use tokio_util::task::TaskTracker;
 use crate::{
     launcher::StartStep,
     lock::Lock,
+    platform,
     protocol::{ExitReport, REPLY_SIZE, Reply, kill_frame},
     tree::{self, RunMark},
 };
 
-#[cfg(target_os = "linux")]
-const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
-#[cfg(not(target_os = "linux"))]
-const SEND: SendFlags = SendFlags::DONTWAIT;
 /// Between two checks of a process that is about to end.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// How often the orphans of a dead launcher are searched for, at most.
@@ -316,7 +313,7 @@ impl Outgoing {
             if !descriptors.is_empty() {
                 ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             }
-            match sendmsg(socket, &[IoSlice::new(rest)], &mut ancillary, SEND) {
+            match sendmsg(socket, &[IoSlice::new(rest)], &mut ancillary, platform::SEND) {
                 Ok(size) => self.sent += size,
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),

@@ -6,6 +6,8 @@
 
 use std::{fs, ops::Range};
 
+use crate::platform::drop_pages;
+
 /// Drops all resident code and constants. Does nothing where there is no `/proc`.
 pub fn release_code_pages() {
     for range in read_only_mappings(&fs::read_to_string("/proc/self/maps").unwrap_or_default()) {
@@ -42,23 +44,6 @@ fn read_only_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> {
         Some(start..usize::from_str_radix(end, 16).ok()?)
     })
 }
-
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "there is no safe wrapper that drops pages")]
-fn drop_pages(range: Range<usize>) {
-    use std::ptr;
-
-    use rustix::mm::{Advice, madvise};
-
-    let start = ptr::with_exposed_provenance_mut(range.start);
-    // SAFETY: the range is a private mapping of a file that nothing writes to. Dropping its pages changes
-    // no byte that can be read there: the next access maps the same page. Mappings of programs and
-    // libraries stay until the process ends, so the range is still theirs.
-    let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn drop_pages(_range: Range<usize>) {}
 
 #[cfg(test)]
 mod tests {

@@ -19,12 +19,12 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, recvmsg},
     stdio::stdin,
 };
 
 use crate::{
-    pages,
+    pages, platform,
     protocol::{Malformed, Reply, Request, next_request},
     tree::Marker,
 };
@@ -38,11 +38,6 @@ pub const LAUNCHER_ARG: &str = "__launcher";
 
 const CHUNK_SIZE: usize = 16 * 1024;
 
-#[cfg(target_os = "linux")]
-const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
-#[cfg(not(target_os = "linux"))]
-const RECEIVE: RecvFlags = RecvFlags::empty();
-
 /// Runs the launcher if this process was started as one. Call it before anything else in `main`.
 pub fn serve_if_launcher() -> Option<ExitCode> {
     env::args_os().nth(1).is_some_and(|word| word == LAUNCHER_ARG).then(serve)
@@ -52,8 +47,7 @@ pub fn serve_if_launcher() -> Option<ExitCode> {
 pub fn serve() -> ExitCode {
     // Started as `/proc/self/exe`, the process would show up as `exe`.
     let _named = fs::write("/proc/self/comm", "muster-launcher");
-    #[cfg(target_os = "linux")]
-    let _subreaper = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    platform::adopt_orphans();
     pages::release_code_pages();
     let children = Arc::new(Children::default());
     let mut terminator = Terminator::new(Arc::clone(&children));
@@ -117,7 +111,7 @@ impl Inbox {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let size = loop {
             let buffers = &mut [IoSliceMut::new(&mut chunk)];
-            match recvmsg(stdin(), buffers, &mut ancillary, RECEIVE) {
+            match recvmsg(stdin(), buffers, &mut ancillary, platform::RECEIVE) {
                 Ok(message) => break message.bytes,
                 Err(Errno::INTR) => {}
                 Err(_) => return None,
@@ -125,18 +119,10 @@ impl Inbox {
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors.inspect(set_cloexec));
+                self.descriptors.extend(descriptors.inspect(platform::set_cloexec));
             }
         }
         self.bytes.extend_from_slice(chunk.get(..size)?);
         (size > 0).then_some(())
     }
-}
-
-#[cfg(target_os = "linux")]
-const fn set_cloexec(_descriptor: &OwnedFd) {}
-
-#[cfg(not(target_os = "linux"))]
-fn set_cloexec(descriptor: &OwnedFd) {
-    let _set = rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC);
 }

@@ -15,12 +15,9 @@ use std::{
     process,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
-#[cfg(target_os = "linux")]
-use rustix::{
-    io::Errno,
-    process::{PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, pidfd_send_signal, setrlimit},
-};
+use rustix::process::{Pid, Signal};
+
+use crate::platform::{self, InheritedNumber};
 
 /// A process at the moment it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,23 +63,8 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
 
 /// Sends a signal, unless the process has ended since it was read.
 pub(crate) fn send_signal(process: &Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else {
-        return;
-    };
-    // The pidfd pins the process, so after the check its id cannot be reused.
-    #[cfg(target_os = "linux")]
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(handle) => {
-            if is_running(process) {
-                let _sent = pidfd_send_signal(handle, signal);
-            }
-            return;
-        }
-        Err(Errno::SRCH) => return,
-        Err(_) => {}
-    }
-    if is_running(process) {
-        let _sent = kill_process(pid, signal);
+    if let Some(pid) = Pid::from_raw(process.pid) {
+        platform::send_signal(pid, signal, || is_running(process));
     }
 }
 
@@ -137,30 +119,19 @@ impl RunMark {
 /// Sets the mark that new children of this process inherit.
 pub(crate) struct Marker {
     launcher: u32,
-    #[cfg(target_os = "linux")]
-    maximum: Option<u64>,
+    inherited: InheritedNumber,
 }
 
 impl Marker {
     pub(crate) fn new() -> Self {
-        Self {
-            launcher: process::id(),
-            #[cfg(target_os = "linux")]
-            maximum: getrlimit(Resource::Locks).maximum,
-        }
+        Self { launcher: process::id(), inherited: InheritedNumber::new() }
     }
 
     /// Marks everything started from now on as part of this run. Where the kernel refuses, parents, groups
     /// and sessions still identify most of a tree.
     pub(crate) fn mark(&self, id: u64) {
-        #[cfg(target_os = "linux")]
-        {
-            let RunMark(number) = RunMark::new(self.launcher, id);
-            let limit = Rlimit { current: Some(number), maximum: self.maximum };
-            let _marked = setrlimit(Resource::Locks, limit);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _unmarked = RunMark::new(self.launcher, id);
+        let RunMark(number) = RunMark::new(self.launcher, id);
+        self.inherited.set(number);
     }
 }
 

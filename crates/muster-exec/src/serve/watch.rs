@@ -16,7 +16,10 @@ use rustix::{
 };
 
 use super::children::Children;
-use crate::protocol::{Reply, StartReport};
+use crate::{
+    platform::open_pidfd,
+    protocol::{Reply, StartReport},
+};
 
 /// A deferred start report is sent after this, or with the exit if that comes first. Waking the gateway
 /// while a short command runs only slows both down.
@@ -147,18 +150,6 @@ impl ChildWatch {
             }
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn open_pidfd(pid: i32) -> Option<OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_pidfd(_pid: i32) -> Option<OwnedFd> {
-    None
 }
 
 /// Writes replies. Errors are ignored: if the gateway is gone, the request reader notices.

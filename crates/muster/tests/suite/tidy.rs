@@ -277,6 +277,21 @@ fn dangerous_words_have_one_address() {
     }
 }
 
+/// Tests may say on which systems they run.
+#[test]
+fn systems_differ_in_one_place() {
+    for file in crates().flat_map(|dir| rust_files(&dir.join("src"))) {
+        if file.ends_with("muster-exec/src/platform.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        for word in ["cfg(target_os", "cfg(not(target_os", "cfg(unix", "cfg(windows"] {
+            let place = file.display();
+            assert!(!code(&text).contains(word), "{place}: move it to muster-exec/src/platform.rs");
+        }
+    }
+}
+
 #[test]
 fn files_are_short_and_say_what_they_are() {
     for file in crates().flat_map(|dir| rust_files(&dir.join("src"))) {

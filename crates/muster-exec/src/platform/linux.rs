@@ -1,0 +1,85 @@
+//! Linux.
+
+use std::{
+    ops::Range,
+    os::fd::{AsFd, OwnedFd},
+    ptr,
+};
+
+use rustix::{
+    io::Errno,
+    mm::{Advice, madvise},
+    net::{RecvFlags, SendFlags},
+    process::{
+        Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, kill_process, pidfd_open,
+        pidfd_send_signal, set_child_subreaper, setrlimit,
+    },
+};
+
+/// How descriptors are received: not inherited by children.
+pub(crate) const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+/// How requests are sent: without waiting, and without a signal if the other end is closed.
+pub(crate) const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+const WIDE_PIPE: usize = 1024 * 1024;
+
+/// Keeps a received descriptor from children; [`RECEIVE`] did.
+pub(crate) const fn set_cloexec(_descriptor: &OwnedFd) {}
+
+/// Makes this process the parent of descendants whose own parent has ended.
+pub(crate) fn adopt_orphans() {
+    let _subreaper = set_child_subreaper(Some(getpid()));
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub(crate) fn open_pidfd(pid: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
+/// Sends a signal if `is_running` still holds. A pidfd pins the process, so after the check its id cannot
+/// be reused.
+pub(crate) fn send_signal(pid: Pid, signal: Signal, is_running: impl Fn() -> bool) {
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) if is_running() => {
+            let _sent = pidfd_send_signal(handle, signal);
+        }
+        Ok(_) | Err(Errno::SRCH) => {}
+        Err(_) if is_running() => {
+            let _sent = kill_process(pid, signal);
+        }
+        Err(_) => {}
+    }
+}
+
+/// The number that children inherit: the soft limit on file locks, within its hard limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InheritedNumber {
+    maximum: Option<u64>,
+}
+
+impl InheritedNumber {
+    pub(crate) fn new() -> Self {
+        Self { maximum: getrlimit(Resource::Locks).maximum }
+    }
+
+    /// Sets it for children that are started from now on.
+    pub(crate) fn set(self, number: u64) {
+        let limit = Rlimit { current: Some(number), maximum: self.maximum };
+        let _set = setrlimit(Resource::Locks, limit);
+    }
+}
+
+/// Enlarges a busy pipe, so that writer and reader switch less often.
+pub(crate) fn widen_pipe(pipe: impl AsFd) {
+    let _widened = rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE);
+}
+
+/// Drops the resident pages of a file mapping that nothing writes to.
+#[expect(unsafe_code, reason = "there is no safe wrapper that drops pages")]
+pub(crate) fn drop_pages(range: Range<usize>) {
+    let start = ptr::with_exposed_provenance_mut(range.start);
+    // SAFETY: the range is a private mapping of a file that nothing writes to. Dropping its pages changes
+    // no byte that can be read there: the next access maps the same page. Mappings of programs and
+    // libraries stay until the process ends, so the range is still theirs.
+    let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
+}
