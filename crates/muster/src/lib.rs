@@ -16,3 +16,4 @@ pub mod log;
 pub mod output;
 mod process;
 mod terminal;
+mod tokenizer;

@@ -10,6 +10,7 @@ use super::{args::Tokens, assembly::Assembly, load};
 use crate::{
     error::CommandError,
     output::{Format, Printer, table},
+    tokenizer::{self, Tokenizer},
 };
 
 /// What one way of showing the tools costs an agent before its first call.
@@ -33,11 +34,10 @@ pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
     let configs = load::configs(&args.configs)?;
     let state =
         Assembly::new(configs, Vec::new(), load::policy_or_none(args.policy.as_deref())?).state;
-    let tokenizer = tiktoken_rs::o200k_base()
-        .map_err(|err| CommandError::new(format!("cannot load the tokenizer: {err}")))?;
+    let tokenizer = Tokenizer::load()?;
     let cost = |mode, tools: &[Raw]| {
         let text = raw(tools);
-        let tokens = tokenizer.encode_ordinary(text.get()).len();
+        let tokens = tokenizer.count(text.get());
         Cost { mode, tools: tools.len(), bytes: text.get().len(), tokens }
     };
     let classic = cost("classic", &Classic.tools(&state));
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     let ratio = classic.tokens as f64 / discovery.tokens.max(1) as f64;
     let ratio = (ratio * 100.0).round() / 100.0;
-    let report = Report { tokenizer: "o200k_base", modes: [classic, discovery], ratio };
+    let report = Report { tokenizer: tokenizer::NAME, modes: [classic, discovery], ratio };
     let printer = Printer::stdout();
     match args.output {
         Format::Json => printer.json(&report)?,

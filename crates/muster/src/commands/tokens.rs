@@ -10,13 +10,13 @@ use muster_client::{
 use muster_core::json::raw;
 use serde::Serialize;
 use serde_json::json;
-use tiktoken_rs::CoreBPE;
 
 use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
     output::{Printer, format::OutputStyle, table::Table},
     process,
+    tokenizer::{self, Tokenizer},
 };
 
 /// The number of tools that are searched for and described, to estimate the cost of both.
@@ -88,18 +88,17 @@ pub(crate) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
 }
 
 async fn show(session: &GatewaySession, args: &Tokens) -> Result<(), CommandError> {
-    let tokenizer = tiktoken_rs::o200k_base()
-        .map_err(|err| CommandError::new(format!("cannot load the tokenizer: {err}")))?;
+    let tokenizer = Tokenizer::load()?;
     let report = report(session, &tokenizer, args.tools).await?;
     Printer::stdout().value(&report, session.style.format, || page(&report, session.style))
 }
 
 async fn report(
     session: &GatewaySession,
-    tokenizer: &CoreBPE,
+    tokenizer: &Tokenizer,
     with_tools: bool,
 ) -> Result<Report, CommandError> {
-    let cost = |text: &str| tokenizer.encode_ordinary(text).len();
+    let cost = |text: &str| tokenizer.count(text);
     let listed = |tool: &ToolInfo| {
         let ToolInfo { name, description, schema, .. } = tool;
         cost(&json!({"name": name, "description": description, "inputSchema": schema}).to_string())
@@ -136,7 +135,7 @@ async fn report(
     let mut servers: Vec<Cost> = by_server.collect();
     servers.sort_by_key(|one| std::cmp::Reverse(one.tokens));
     Ok(Report {
-        tokenizer: "o200k_base",
+        tokenizer: tokenizer::NAME,
         direct,
         own_tools: tools.len(),
         added,

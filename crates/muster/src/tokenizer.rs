@@ -1,0 +1,117 @@
+//! The tokenizer that counts what texts cost an agent: `o200k_base`.
+//!
+//! Its vocabulary is linked in as merges, a third of the size of the list of its tokens.
+
+use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR, Rank};
+
+use crate::error::CommandError;
+
+/// The name of its vocabulary.
+pub(crate) const NAME: &str = "o200k_base";
+
+/// The tokens of one byte, then six columns: the low, middle and high bytes of the left and of the right part of
+/// every other token. Both parts are ranks of earlier tokens. In columns, a package compresses it best.
+const MERGES: &[u8] = include_bytes!("tokenizer/o200k_base.merges");
+const BYTES: usize = 256;
+const COLUMNS: usize = 6;
+
+/// Counts tokens.
+pub(crate) struct Tokenizer(CoreBPE);
+
+impl Tokenizer {
+    pub(crate) fn load() -> Result<Self, CommandError> {
+        let failed =
+            |reason: String| CommandError::new(format!("cannot load the tokenizer: {reason}"));
+        let tokens =
+            tokens(MERGES).ok_or_else(|| failed("its vocabulary is damaged".to_owned()))?;
+        let ranks = tokens.into_iter().zip(0 as Rank..).collect();
+        let core = CoreBPE::new(ranks, [].into_iter().collect(), O200K_BASE_PAT_STR);
+        core.map(Self).map_err(|err| failed(err.to_string()))
+    }
+
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.0.encode_ordinary(text).len()
+    }
+}
+
+/// All tokens in the order of their ranks.
+fn tokens(merges: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (bytes, columns) = merges.split_at_checked(BYTES)?;
+    let count = columns.len() / COLUMNS;
+    let mut tokens: Vec<Vec<u8>> = Vec::with_capacity(BYTES + count);
+    tokens.extend(bytes.iter().map(|byte| vec![*byte]));
+    for row in 0..count {
+        let part = |first: usize| {
+            let byte = |column: usize| columns.get(column * count + row).copied();
+            let rank = u32::from_le_bytes([byte(first)?, byte(first + 1)?, byte(first + 2)?, 0]);
+            tokens.get(usize::try_from(rank).ok()?)
+        };
+        let token = [part(0)?.as_slice(), part(3)?].concat();
+        tokens.push(token);
+    }
+    Some(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, env, fs, path::Path};
+
+    use super::*;
+
+    /// The merges of a vocabulary: each token is split as the encoder would merge it last.
+    fn merges(tokens: &[Vec<u8>]) -> Vec<u8> {
+        let ranks: HashMap<&[u8], usize> =
+            tokens.iter().enumerate().map(|(rank, token)| (token.as_slice(), rank)).collect();
+        let mut columns = vec![Vec::new(); COLUMNS];
+        for (rank, token) in tokens.iter().enumerate().skip(BYTES) {
+            let mut ends: Vec<usize> = (0..=token.len()).collect();
+            while ends.len() > 3 {
+                let merged = |at: &usize| ranks.get(&token[ends[*at]..ends[at + 2]]).copied();
+                let earlier = |at: &usize| merged(at).filter(|merged| *merged < rank);
+                let next =
+                    (0..ends.len() - 2).filter(|at| earlier(at).is_some()).min_by_key(merged);
+                ends.remove(next.expect("a token is made of two earlier ones") + 1);
+            }
+            let parts = [ranks[&token[..ends[1]]], ranks[&token[ends[1]..]]];
+            let bytes = parts.iter().flat_map(|part| part.to_le_bytes().into_iter().take(3));
+            columns.iter_mut().zip(bytes).for_each(|(column, byte)| column.push(byte));
+        }
+        tokens[..BYTES].iter().flatten().copied().chain(columns.concat()).collect()
+    }
+
+    /// `UPDATE_EXPECT=1` writes the file anew.
+    #[test]
+    fn the_vocabulary_is_that_of_tiktoken() {
+        let reference = tiktoken_rs::o200k_base().unwrap();
+        let token = |rank| reference.decode_bytes(&[rank]).ok();
+        let expected: Vec<Vec<u8>> = (0..).map_while(token).collect();
+        if env::var_os("UPDATE_EXPECT").is_some() {
+            let file =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tokenizer/o200k_base.merges");
+            fs::write(file, merges(&expected)).unwrap();
+            return;
+        }
+        assert!(tokens(MERGES).unwrap() == expected, "run this test with UPDATE_EXPECT=1");
+        assert!(merges(&expected) == MERGES);
+    }
+
+    #[test]
+    fn texts_have_as_many_tokens_as_with_tiktoken() {
+        let (ours, reference) = (Tokenizer::load().unwrap(), tiktoken_rs::o200k_base().unwrap());
+        for text in [
+            "",
+            "hello world",
+            "{\"name\":\"git_log\"}",
+            "naïve façade – 東京 🦀\r\n\t x",
+            include_str!("tokenizer.rs"),
+        ] {
+            assert_eq!(ours.count(text), reference.encode_ordinary(text).len(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_vocabulary_is_refused() {
+        assert!(tokens(b"short").is_none());
+        assert!(tokens(&MERGES[..BYTES + 10 * COLUMNS]).is_none());
+    }
+}
