@@ -1,9 +1,11 @@
 """Archives whose bytes depend on nothing but their contents: sorted names, one time, owner root."""
 
 import dataclasses
+import datetime
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import pathlib
 import subprocess
@@ -20,6 +22,10 @@ def epoch():
         return int(given)
     shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
     return int(shown.stdout)
+
+
+def timestamp():
+    return datetime.datetime.fromtimestamp(epoch(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclasses.dataclass
@@ -64,6 +70,10 @@ def _info(name, time, kind, mode):
 
 def gzipped(data):
     return gzip.compress(data, compresslevel=9, mtime=0)
+
+
+def xzed(data):
+    return lzma.compress(data, preset=6)
 
 
 def zipped(entries):

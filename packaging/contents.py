@@ -1,6 +1,7 @@
-"""What every package contains: the program, its launcher, manual pages, completions, licence."""
+"""What packages contain: the program, its launcher, manual pages, completions, licence."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 import subprocess
@@ -8,58 +9,65 @@ import tempfile
 
 from archive import ROOT, Entry, gzipped
 
-NAME = "muster"
 SUMMARY = "One MCP endpoint in front of every CLI and every MCP server you have"
+SHELLS = ("bash", "zsh", "fish", "powershell")
+# Where shells look for completions below a prefix. PowerShell has no such place: its profile has to load the file.
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/{0}",
+    "zsh": "share/zsh/site-functions/_{0}",
+    "fish": "share/fish/vendor_completions.d/{0}.fish",
+    "powershell": "share/muster/completions/{0}.ps1",
+}
 
 
 def version():
     return re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Programs:
     """The built programs: `muster`, and the launcher that is `climax` where links are not possible."""
 
     folder: pathlib.Path
 
+    @functools.cached_property
     def muster(self):
         return (self.folder / "muster").read_bytes()
 
+    @functools.cached_property
     def climax(self):
         return (self.folder / "climax").read_bytes()
 
+    @functools.cached_property
+    def glibc(self):
+        """The oldest glibc they run with, by the versions of the symbols they need; (0, 0) if none."""
+        found = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", self.muster + self.climax)
+        return max(((int(major), int(minor)) for major, minor in found), default=(0, 0))
+
+    @functools.cached_property
     def man_pages(self):
         """Compressed manual pages by file name."""
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([self.folder / "muster", "man", folder], check=True, stdout=subprocess.DEVNULL)
             return {f"{page.name}.gz": gzipped(page.read_bytes()) for page in sorted(pathlib.Path(folder).iterdir())}
 
-    def completion(self, program, shell):
-        words = {"muster": ["completion", shell], "climax": ["climax", "completions", shell]}[program]
-        shown = subprocess.run([self.folder / "muster", *words], check=True, capture_output=True)
-        return shown.stdout
-
+    @functools.cached_property
     def completions(self):
-        """Completion scripts by path below a completions folder."""
-        names = {"bash": "{0}.bash", "zsh": "_{0}", "fish": "{0}.fish", "powershell": "{0}.ps1"}
-        return {
-            (shell, program): (pattern.format(program), self.completion(program, shell))
-            for shell, pattern in names.items()
-            for program in ("muster", "climax")
-        }
+        """Completion scripts by shell and program."""
+        return {(shell, program): self._completion(program, shell) for shell in SHELLS for program in ("muster", "climax")}
+
+    def _completion(self, program, shell):
+        words = {"muster": ["completion", shell], "climax": ["climax", "completions", shell]}[program]
+        return subprocess.run([self.folder / "muster", *words], check=True, capture_output=True).stdout
 
 
 def documents():
     return {name: (ROOT / name).read_bytes() for name in ("LICENSE", "README.md", "CHANGELOG.md")}
 
 
-def tree(programs, prefix):
-    """The files of the tarball below a prefix."""
-    yield Entry(f"{prefix}/muster", programs.muster(), 0o755)
-    yield Entry(f"{prefix}/climax", link="muster")
-    for name, data in documents().items():
-        yield Entry(f"{prefix}/{name}", data)
-    for name, data in programs.man_pages().items():
-        yield Entry(f"{prefix}/man/man1/{name}", data)
-    for (shell, _), (name, data) in programs.completions().items():
-        yield Entry(f"{prefix}/completions/{shell}/{name}", data)
+def shared_files(programs, prefix, completions=COMPLETIONS):
+    """Manual pages and completions where programs look for them below a prefix such as `usr`."""
+    for name, data in programs.man_pages.items():
+        yield Entry(f"{prefix}/share/man/man1/{name}", data)
+    for (shell, program), data in programs.completions.items():
+        yield Entry(f"{prefix}/{completions[shell].format(program)}", data)

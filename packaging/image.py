@@ -4,16 +4,14 @@ From scratch: the program, the C library it needs, and the certificate authoriti
 runs as an ordinary user and needs no writable root.
 """
 
-import datetime
 import json
 import pathlib
 import re
 import subprocess
 
-from archive import Entry, epoch, gzipped, sha256, tar
+from archive import Entry, gzipped, sha256, tar, timestamp
 from contents import SUMMARY, version
 
-PROCESSORS = {"x86_64-unknown-linux-gnu": "amd64", "aarch64-unknown-linux-gnu": "arm64"}
 AUTHORITIES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 USER = "65532"
 
@@ -22,9 +20,9 @@ def build(programs, target, out):
     layer = tar(_files(programs))
     packed = gzipped(layer)
     config = _json({
-        "architecture": PROCESSORS[target],
+        "architecture": target.image,
         "os": "linux",
-        "created": _time(),
+        "created": timestamp(),
         "config": {
             "User": f"{USER}:{USER}",
             "Env": ["PATH=/usr/bin", "HOME=/home/muster", "XDG_STATE_HOME=/state"],
@@ -40,7 +38,7 @@ def build(programs, target, out):
             },
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer)}"]},
-        "history": [{"created": _time(), "created_by": "scripts/package image"}],
+        "history": [{"created": timestamp(), "created_by": "scripts/package image"}],
     })
     manifest = _json({
         "schemaVersion": 2,
@@ -57,13 +55,13 @@ def build(programs, target, out):
     })
     blobs = [Entry(f"blobs/sha256/{sha256(data)}", data) for data in (packed, config, manifest)]
     layout = Entry("oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
-    file = out / f"muster-{version()}-{PROCESSORS[target]}.oci.tar"
+    file = out / f"muster-{version()}-{target.image}.oci.tar"
     file.write_bytes(tar([layout, Entry("index.json", index), *blobs]))
     return [file]
 
 
 def _files(programs):
-    yield Entry("usr/bin/muster", programs.muster(), 0o755)
+    yield Entry("usr/bin/muster", programs.muster, 0o755)
     yield Entry("usr/bin/climax", link="muster")
     yield Entry("etc/passwd", f"muster:x:{USER}:{USER}:muster:/home/muster:/nonexistent\n".encode())
     yield Entry("etc/group", f"muster:x:{USER}:\n".encode())
@@ -77,10 +75,6 @@ def _files(programs):
 
 def _descriptor(kind, data):
     return {"mediaType": kind, "digest": f"sha256:{sha256(data)}", "size": len(data)}
-
-
-def _time():
-    return datetime.datetime.fromtimestamp(epoch(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _json(value):

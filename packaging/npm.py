@@ -3,42 +3,37 @@
 import json
 
 from archive import ROOT, Entry, gzipped, tar
-from contents import SUMMARY, documents, version
-
-PLATFORMS = {
-    "x86_64-unknown-linux-gnu": ("linux", "x64"),
-    "aarch64-unknown-linux-gnu": ("linux", "arm64"),
-    "x86_64-apple-darwin": ("darwin", "x64"),
-    "aarch64-apple-darwin": ("darwin", "arm64"),
-}
+from contents import SUMMARY, documents, shared_files, version
+from targets import TARGETS
 
 
 def build(programs, target, out):
-    return [_platform(programs, target, out), _main(out)]
+    return [_platform(programs, target, out), _main(programs, out)]
 
 
 def _platform(programs, target, out):
-    system, processor = PLATFORMS[target]
+    system, processor, libc = target.npm
     about = {
-        "name": f"@muster-mcp/{system}-{processor}",
+        "name": f"@muster-mcp/{target.npm_name}",
         "version": version(),
         "description": f"The programs of muster-mcp for {system} on {processor}",
         "license": "Apache-2.0",
         "os": [system],
         "cpu": [processor],
+        **({"libc": [libc]} if libc else {}),
         "files": ["bin"],
     }
     entries = [
         Entry("package/package.json", _json(about)),
         Entry("package/LICENSE", documents()["LICENSE"]),
-        Entry("package/bin/muster", programs.muster(), 0o755),
+        Entry("package/bin/muster", programs.muster, 0o755),
         # npm drops links: the launcher starts the `muster` beside it.
-        Entry("package/bin/climax", programs.climax(), 0o755),
+        Entry("package/bin/climax", programs.climax, 0o755),
     ]
-    return _pack(out / f"muster-mcp-{system}-{processor}-{version()}.tgz", entries)
+    return _pack(out / f"muster-mcp-{target.npm_name}-{version()}.tgz", entries)
 
 
-def _main(out):
+def _main(programs, out):
     about = {
         "name": "muster-mcp",
         "version": version(),
@@ -46,9 +41,10 @@ def _main(out):
         "license": "Apache-2.0",
         "keywords": ["mcp", "ai", "agents", "cli", "gateway"],
         "bin": {"muster": "muster.js", "climax": "climax.js"},
-        "files": ["run.js", "muster.js", "climax.js"],
+        "man": [f"./share/man/man1/{name}" for name in programs.man_pages],
+        "files": ["run.js", "muster.js", "climax.js", "share"],
         "engines": {"node": ">=18"},
-        "optionalDependencies": {f"@muster-mcp/{o}-{c}": version() for o, c in PLATFORMS.values()},
+        "optionalDependencies": {f"@muster-mcp/{target.npm_name}": version() for target in TARGETS.values()},
     }
     start = '#!/usr/bin/env node\nrequire("./run.js")("{0}");\n'
     entries = [
@@ -56,6 +52,7 @@ def _main(out):
         Entry("package/README.md", documents()["README.md"]),
         Entry("package/LICENSE", documents()["LICENSE"]),
         Entry("package/run.js", (ROOT / "packaging/npm/run.js").read_bytes()),
+        *shared_files(programs, "package"),
         *(Entry(f"package/{name}.js", start.format(name).encode(), 0o755) for name in ("muster", "climax")),
     ]
     return _pack(out / f"muster-mcp-{version()}.tgz", entries)

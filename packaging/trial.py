@@ -4,9 +4,10 @@
     trial.py PACKAGES          the folder that scripts/package wrote
     trial.py --prepare         only installs the tools and downloads the roots; fails where it cannot
 
-Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools, and
-`muster serve` must answer `/health`. Prints how long it takes from the install command to the first answer. Needs root or
-user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
+Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools,
+`muster serve` must answer `/health`, and manual pages and completions must be where they belong. Prints how long it takes
+from the install command to the first answer, and fails above five seconds. Needs root or user namespaces; installs
+mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def inside(place, words, extra=()):
     """The command that runs words in a root: no network names of the host, no environment."""
     return [
         "bwrap", "--bind", str(place), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run",
-        "--unshare-pid", "--die-with-parent", "--clearenv", "--setenv", "PATH", "/opt/muster:/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "--unshare-pid", "--die-with-parent", "--clearenv", "--setenv", "PATH", "/opt/muster/bin:/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "--setenv", "HOME", "/root", *extra, "--", *words,
     ]
 
@@ -130,6 +131,16 @@ def gateway_answers(place, words, extra=()):
         process.wait(timeout=15)
 
 
+def installed(place, prefix, zsh="share/zsh/site-functions"):
+    """Manual pages and completions of every shell, for both programs."""
+    shared = place / prefix
+    for name in ("muster", "climax"):
+        for path in (f"share/man/man1/{name}.1.gz", f"share/bash-completion/completions/{name}", f"{zsh}/_{name}",
+                     f"share/fish/vendor_completions.d/{name}.fish", f"share/muster/completions/{name}.ps1"):
+            if not (shared / path).is_file() or (shared / path).stat().st_size == 0:
+                raise Failed(f"/{prefix}/{path} is missing")
+
+
 def copy(packages, pattern, place):
     found = sorted(packages.glob(pattern))
     if len(found) != 1:
@@ -144,6 +155,7 @@ def tarball(packages, folder):
     file = copy(packages, "muster-*.tar.gz", place)
     began = time.monotonic()
     run(place, "sh", "-c", f"mkdir /opt/muster && tar -xzf {file} -C /opt/muster --strip-components=1")
+    installed(place, "opt/muster")
     return place, began, ["climax"], ["muster"], ()
 
 
@@ -152,10 +164,10 @@ def deb(packages, folder):
     file = copy(packages, "muster_*.deb", place)
     began = time.monotonic()
     run(place, "dpkg", "-i", file)
-    for page in ("/usr/share/man/man1/muster-serve.1.gz", "/usr/share/bash-completion/completions/muster",
-                 "/usr/lib/systemd/system/muster.service"):
-        if not (place / page.lstrip("/")).exists():
-            raise Failed(f"{page} is missing")
+    installed(place, "usr", zsh="share/zsh/vendor-completions")
+    for unit in ("system", "user"):
+        if not (place / f"usr/lib/systemd/{unit}/muster.service").is_file():
+            raise Failed(f"the systemd {unit} unit is missing")
     return place, began, ["climax"], ["muster"], ()
 
 
@@ -165,6 +177,7 @@ def wheel(packages, folder):
     run(place, "python3", "-m", "venv", "/opt/venv")
     began = time.monotonic()
     run(place, "/opt/venv/bin/pip", "install", "--quiet", "--no-index", file)
+    installed(place, "opt/venv")
     return place, began, ["climax"], ["muster"], ()
 
 
@@ -179,6 +192,9 @@ def npm(packages, folder):
     files = [copy(packages, pattern, place) for pattern in ("muster-mcp-linux-*.tgz", "muster-mcp-[0-9]*.tgz")]
     began = time.monotonic()
     run(place, "npm", "install", "--global", "--offline", "--omit=optional", "--no-fund", "--no-audit", *files)
+    installed(place, "usr/local/lib/node_modules/muster-mcp")
+    if not (place / "usr/local/share/man/man1/muster.1.gz").exists():
+        raise Failed("npm did not install the manual pages")
     return place, began, ["climax"], ["muster"], ()
 
 
@@ -227,6 +243,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="muster-trial-") as folder:
             try:
                 seconds = trial(kind, packages, pathlib.Path(folder))
+                if seconds > MOST_SECONDS:
+                    raise Failed(f"{seconds:.2f} s from the install command to the first answer")
             except (Failed, subprocess.CalledProcessError, OSError, ValueError) as error:
                 failed += 1
                 print(f"{kind:8} FAILED: {error}")

@@ -4,18 +4,15 @@ import base64
 import hashlib
 
 from archive import Entry, zipped
-from contents import SUMMARY, documents, version
+from contents import SUMMARY, documents, shared_files, version
 
 DISTRIBUTION = "muster_mcp"
-# The platform tags by target: the oldest C library the programs run with.
-TAGS = {"x86_64-unknown-linux-gnu": "manylinux_2_17_x86_64.manylinux2014_x86_64",
-        "aarch64-unknown-linux-gnu": "manylinux_2_17_aarch64.manylinux2014_aarch64"}
 
 
 def build(programs, target, out):
-    tag = f"py3-none-{TAGS[target]}"
+    tag = "py3-none-" + target.wheel.format(glibc="{}_{}".format(*programs.glibc))
     stem = f"{DISTRIBUTION}-{version()}"
-    info, scripts = f"{stem}.dist-info", f"{stem}.data/scripts"
+    info, scripts, data = f"{stem}.dist-info", f"{stem}.data/scripts", f"{stem}.data/data"
     texts = documents()
     metadata = (
         f"Metadata-Version: 2.4\nName: muster-mcp\nVersion: {version()}\nSummary: {SUMMARY}\n"
@@ -24,9 +21,10 @@ def build(programs, target, out):
     ).encode() + texts["README.md"]
     described = f"Wheel-Version: 1.0\nGenerator: muster packaging\nRoot-Is-Purelib: false\nTag: {tag}\n"
     entries = [
-        Entry(f"{scripts}/muster", programs.muster(), 0o755),
+        Entry(f"{scripts}/muster", programs.muster, 0o755),
         # A wheel cannot contain links: the launcher starts the `muster` beside it.
-        Entry(f"{scripts}/climax", programs.climax(), 0o755),
+        Entry(f"{scripts}/climax", programs.climax, 0o755),
+        *shared_files(programs, data),
         Entry(f"{info}/licenses/LICENSE", texts["LICENSE"]),
         Entry(f"{info}/METADATA", metadata),
         Entry(f"{info}/WHEEL", described.encode()),

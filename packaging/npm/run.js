@@ -1,27 +1,36 @@
-// Runs a program of the platform package, which npm chooses by `os` and `cpu`; there is no postinstall script.
+// Runs a program of the platform package, which npm chooses by `os`, `cpu` and `libc`; there is no postinstall script.
 "use strict";
 
+const fs = require("node:fs");
 const path = require("node:path");
 const { spawn } = require("node:child_process");
 
-const PACKAGES = {
-  "linux x64": "@muster-mcp/linux-x64",
-  "linux arm64": "@muster-mcp/linux-arm64",
-  "darwin x64": "@muster-mcp/darwin-x64",
-  "darwin arm64": "@muster-mcp/darwin-arm64",
-};
+const PLATFORMS = ["linux x64", "linux arm64", "darwin x64", "darwin arm64"];
+
+// The names of the platform packages, the preferred one first. Programs for musl are static and run on any Linux.
+function candidates() {
+  const name = `@muster-mcp/${process.platform}-${process.arch}`;
+  if (process.platform !== "linux") {
+    return [name];
+  }
+  const processor = process.arch === "arm64" ? "aarch64" : "x86_64";
+  const musl = fs.existsSync(`/lib/ld-musl-${processor}.so.1`);
+  return musl ? [`${name}-musl`, name] : [name, `${name}-musl`];
+}
 
 function find(program) {
   const platform = `${process.platform} ${process.arch}`;
-  const name = PACKAGES[platform];
-  if (!name) {
+  if (!PLATFORMS.includes(platform)) {
     fail(`muster has no package for ${platform}; build it from source`);
   }
-  try {
-    return path.join(path.dirname(require.resolve(`${name}/package.json`)), "bin", program);
-  } catch {
-    fail(`the package ${name} is not installed; install muster-mcp again without --omit=optional`);
+  for (const name of candidates()) {
+    try {
+      return path.join(path.dirname(require.resolve(`${name}/package.json`)), "bin", program);
+    } catch {
+      // Not installed: try the next one.
+    }
   }
+  fail(`the package ${candidates()[0]} is not installed; install muster-mcp again without --omit=optional`);
 }
 
 function fail(message) {
