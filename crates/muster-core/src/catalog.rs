@@ -152,6 +152,8 @@ pub struct CatalogSource {
     pub prompts: Vec<CatalogItem>,
     /// Whether it comes with the program.
     pub is_bundled: bool,
+    /// The members of its list of tools beside the tools, such as `_meta`: an object.
+    pub tools_members: Option<Raw>,
     /// Its tools in its own order; names may repeat.
     entries: Vec<Arc<ToolEntry>>,
     /// For each tool the text that substring queries are matched against.
@@ -175,6 +177,7 @@ impl CatalogSource {
             templates,
             prompts,
             is_bundled: false,
+            tools_members: None,
             entries,
             haystacks,
             member: None,
@@ -200,6 +203,7 @@ impl CatalogSource {
             templates: Vec::new(),
             prompts: Vec::new(),
             is_bundled: self.is_bundled,
+            tools_members: None,
             entries,
             haystacks,
             member: None,

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-use crate::{backend::BoxFuture, json::Raw};
+use crate::{backend::BoxFuture, connect::ProtocolEra, json::Raw};
 
 /// A handle to the client of one request, valid while the request is served.
 pub trait ClientHandle: fmt::Debug + Send + Sync {
@@ -17,6 +17,11 @@ pub trait ClientHandle: fmt::Debug + Send + Sync {
 
     /// How the client can be asked for input.
     fn input_mode(&self) -> InputMode;
+
+    /// The protocol era that the client speaks, if it is known.
+    fn era(&self) -> Option<ProtocolEra> {
+        None
+    }
 
     /// Sends a notification. It is dropped if it cannot be delivered.
     fn notify(&self, notice: Notification);

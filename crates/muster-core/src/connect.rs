@@ -143,6 +143,8 @@ pub trait Connection: Backend {
 pub struct ServerListing {
     /// Its tools.
     pub tools: Vec<Raw>,
+    /// The members of its `tools/list` beside the tools, such as `_meta`: an object; none if it has none.
+    pub tools_members: Option<Raw>,
     /// Its resources.
     pub resources: Vec<Raw>,
     /// Its resource templates.

@@ -48,7 +48,9 @@ fn in_family(prefix: &str, server: &McpServer, source: CatalogSource) -> Catalog
 pub(crate) fn source(prefix: &str, server: &McpServer, listing: &ServerListing) -> CatalogSource {
     let backend = BackendName::new(server.name.as_str());
     let offer = offer(&Naming::of(prefix, server), &backend, listing);
-    in_family(prefix, server, CatalogSource::new(backend, about(server), offer))
+    let mut source = CatalogSource::new(backend, about(server), offer);
+    source.tools_members.clone_from(&listing.tools_members);
+    in_family(prefix, server, source)
 }
 
 /// The offer in a listing. Items without a usable name are skipped.
@@ -89,7 +91,9 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) 
         templates: addresses(&source.templates),
         prompts: all(&source.prompts),
     };
-    in_family(prefix, server, CatalogSource::new(source.backend.clone(), about(server), offer))
+    let mut renamed = CatalogSource::new(source.backend.clone(), about(server), offer);
+    renamed.tools_members.clone_from(&source.tools_members);
+    in_family(prefix, server, renamed)
 }
 
 /// How the names of a server's tools are made.

@@ -176,16 +176,21 @@ impl Observer {
     /// Notes whether the server is absent.
     fn note(&self, status: &ServerStatus) {
         let name = self.server.server.name.as_str();
+        let prefix = self.server.naming.prefix(name);
         let absent = (!status.condition.is_up()).then(|| Absent {
             error: status.error.clone(),
             next_retry: status.next_retry.map(status::moment),
             ..Absent::new(BackendName::new(name), status.condition)
         });
         self.shared.modify(|next| {
+            // What it offered until now is still found, marked as unavailable.
+            let offered = next.catalog.source(name).map(|source| source.some_tools(|_| true));
+            let before = next.absent.get(&prefix).and_then(|absent| absent.last.clone());
+            let last = offered.map(Arc::new).or(before);
             let all = Arc::make_mut(&mut next.absent);
             match absent {
-                Some(absent) => drop(all.insert(self.server.naming.prefix(name), absent)),
-                None => drop(all.remove(&self.server.naming.prefix(name))),
+                Some(absent) => drop(all.insert(prefix, Absent { last, ..absent })),
+                None => drop(all.remove(&prefix)),
             }
         });
     }
@@ -199,7 +204,8 @@ impl Observer {
         let StaticServer { server, naming } = &self.server;
         let name = BackendName::new(server.name.as_str());
         let offered = server_offer::offer(naming, &name, listing);
-        let source = CatalogSource::new(name.clone(), server_offer::about(server), offered);
+        let mut source = CatalogSource::new(name.clone(), server_offer::about(server), offered);
+        source.tools_members.clone_from(&listing.tools_members);
         self.shared.modify(|next| {
             next.catalog = next.catalog.with(source);
             if let Some(backend) = backend {

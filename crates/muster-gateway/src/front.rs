@@ -3,6 +3,7 @@
 mod resources;
 
 use std::{
+    borrow::Cow,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
     time::Duration,
@@ -172,7 +173,10 @@ impl Frontend {
         let snapshot = &self.dispatcher.snapshot(caller);
         let cx = SurfaceContext { dispatcher: &self.dispatcher, snapshot, caller, client };
         match request {
-            Request::ListTools { .. } => Ok(listed("tools", &self.surface.tools(snapshot))),
+            Request::ListTools { .. } => {
+                let beside = self.surface.tools_members(snapshot);
+                Ok(listed_beside("tools", &self.surface.tools(snapshot), beside.as_deref()))
+            }
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
                 let call = ToolCall { name, arguments, meta, continuation };
@@ -243,8 +247,17 @@ impl ChangeStream for ChangeFeed {
 }
 
 fn listed(what: &'static str, items: &[Raw]) -> Response {
+    listed_beside(what, items, None)
+}
+
+/// A list with further members beside it.
+fn listed_beside(what: &'static str, items: &[Raw], beside: Option<&RawValue>) -> Response {
     let mut list = RawObject::new();
     list.set_value(what, items);
+    let beside = beside.and_then(RawObject::parse).unwrap_or_default();
+    for (key, value) in beside.iter() {
+        list.set(key, Cow::Borrowed(value));
+    }
     Response::Done { result: list.to_raw(), cache: Some(LIST_KEEP) }
 }
 

@@ -24,6 +24,11 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// The tools that a client sees, as in `tools/list`.
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw>;
 
+    /// The members of `tools/list` beside the tools: an object.
+    fn tools_members(&self, _: &GatewaySnapshot) -> Option<Raw> {
+        None
+    }
+
     /// Calls one of these tools.
     fn call<'a>(
         &'a self,

@@ -1,5 +1,8 @@
 //! The connection to an upstream, as the gateway uses it.
 
+mod legacy_session;
+mod resource_updates;
+
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
@@ -16,15 +19,19 @@ use muster_core::{
 use muster_mcp::{
     param_headers::{self, ParamHeader},
     version::{Era, SERVER_INFO_KEY},
-    wire::{RpcError, code},
+    wire::code,
 };
 use serde_json::value::RawValue;
-use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
+use tokio::{
+    sync::{OnceCell, oneshot},
+    task::AbortHandle,
+    time::timeout,
+};
 use tracing::{debug, warn};
 
 use crate::{
     error::TransportError,
-    listing::{self, PROMPTS, RESOURCES, TEMPLATES, TOOLS},
+    listing::{self, List, ListedItems, PROMPTS, RESOURCES, TEMPLATES, TOOLS},
     message::MessageWriter,
     peer::{OutgoingRequest, Peer, requester},
     spooled_result::ResultBody,
@@ -35,14 +42,15 @@ use crate::{
 /// How long the stream of change notifications may take to open before the tools are listed anyway.
 /// Changes in between are missed.
 const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a modern server may take to acknowledge a subscription.
-const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to an upstream. Dropping it ends its subscriptions.
 #[derive(Debug)]
 pub(crate) struct UpstreamConnection {
     backend: BackendName,
     pub(crate) peer: Arc<Peer>,
+    /// The upstream in the legacy era, for legacy clients of one that speaks both; `None` if it is not
+    /// to be tried.
+    legacy: Option<OnceCell<Option<Arc<Peer>>>>,
     /// How long a page of a list may take.
     page_timeout: Duration,
     /// The arguments that headers repeat, by tool.
@@ -57,9 +65,19 @@ impl UpstreamConnection {
     /// A connection that receives change notifications.
     pub(crate) async fn new(name: &str, peer: Peer, page_timeout: Duration) -> Self {
         let connection = Self::build(name, peer, page_timeout);
-        connection.listen().await;
+        connection.listen(&connection.peer).await;
         connection.peer.transport.report_end();
         connection
+    }
+
+    /// The same connection, which uses the legacy era for legacy clients if the upstream has sessions
+    /// there. A process is not asked: it would have to be started a second time.
+    #[must_use]
+    pub(crate) fn of_both_eras(mut self) -> Self {
+        if has_routing(&self.peer) {
+            self.legacy = Some(OnceCell::new());
+        }
+        self
     }
 
     /// A connection that receives no change notifications.
@@ -72,6 +90,7 @@ impl UpstreamConnection {
         Self {
             backend: BackendName::new(name),
             peer: Arc::new(peer),
+            legacy: None,
             page_timeout,
             param_headers: Lock::default(),
             listeners: Lock::default(),
@@ -80,22 +99,21 @@ impl UpstreamConnection {
     }
 
     /// Starts to receive change notifications, in the way of the era.
-    async fn listen(&self) {
-        match (self.peer.profile.era, &self.peer.transport) {
+    async fn listen(&self, peer: &Arc<Peer>) {
+        match (peer.profile.era, &peer.transport) {
             (Era::Legacy, Transport::Http(http)) => {
                 let (sender, opened) = oneshot::channel();
-                let listener = self.peer.router.tasks.spawn(Arc::clone(http).listen(sender));
+                let listener = peer.router.tasks.spawn(Arc::clone(http).listen(sender));
                 self.listeners.lock().push(listener.abort_handle());
                 drop(timeout(OPEN_TIMEOUT, opened).await);
             }
             (Era::Legacy, Transport::Duplex(_)) => (),
             (Era::Modern, _) => {
-                let Some(filter) = listing::change_filter(&self.peer) else { return };
-                let subscription =
-                    subscription::subscribe(&self.peer, filter, MayHaveChanged::Lists);
+                let Some(filter) = listing::change_filter(peer) else { return };
+                let subscription = subscription::subscribe(peer, filter, MayHaveChanged::Lists);
                 self.listeners.lock().push(subscription.task.clone());
                 if let Err(error) = subscription.acknowledged(OPEN_TIMEOUT).await {
-                    let name = &*self.peer.router.name;
+                    let name = &*peer.router.name;
                     debug!(server = name, "no change notifications yet: {error}");
                 }
             }
@@ -104,6 +122,7 @@ impl UpstreamConnection {
 
     async fn call_tool(
         &self,
+        peer: &Peer,
         cx: CallContext<'_>,
         call: &Permitted,
     ) -> Result<ResultBody, TransportError> {
@@ -118,14 +137,14 @@ impl UpstreamConnection {
                 requester: Some(requester(cx, meta)),
                 acknowledged: None,
             };
-            let result = self.peer.send(request, |writer| {
+            let result = peer.send(request, |writer| {
                 let writer = writer.text("name", name).raw("arguments", call.raw_arguments());
-                self.add_continuation(writer, call.continuation())
+                add_continuation(peer, writer, call.continuation())
             });
             result.await
         };
         match attempt().await {
-            Err(error) if error.code() == Some(code::HEADER_MISMATCH) && self.has_routing() => {
+            Err(error) if error.code() == Some(code::HEADER_MISMATCH) && has_routing(peer) => {
                 // The tools have changed since they were listed.
                 Box::pin(self.tools()).await?;
                 attempt().await
@@ -140,12 +159,13 @@ impl UpstreamConnection {
         cx: CallContext<'_>,
         call: &Permitted,
     ) -> Result<ToolResult, TransportError> {
-        let spooled = match self.call_tool(cx, call).await? {
-            ResultBody::Inline(result) => return Ok(self.outcome(result).into()),
+        let peer = self.peer_for(cx).await;
+        let spooled = match self.call_tool(peer, cx, call).await? {
+            ResultBody::Inline(result) => return Ok(outcome(peer, result).into()),
             ResultBody::Spooled(spooled) => spooled,
         };
-        Ok(match self.peer.profile.era {
-            Era::Modern if spooled.requires_input() => self.outcome(spooled.load().await?).into(),
+        Ok(match peer.profile.era {
+            Era::Modern if spooled.requires_input() => outcome(peer, spooled.load().await?).into(),
             Era::Modern => ToolResult::Spooled(Arc::new(spooled.without_era())),
             Era::Legacy => ToolResult::Spooled(Arc::new(spooled)),
         })
@@ -157,6 +177,7 @@ impl UpstreamConnection {
         request: &ResourceRequest,
     ) -> Result<Outcome, TransportError> {
         let ResourceRequest { operation, meta, continuation } = request;
+        let peer = self.peer_for(cx).await;
         let meta = meta.as_deref();
         let request = |method, name| OutgoingRequest {
             method,
@@ -168,112 +189,30 @@ impl UpstreamConnection {
         let result = match operation {
             ResourceOperation::Read { uri } => {
                 let write = |writer: MessageWriter| {
-                    self.add_continuation(writer.text("uri", uri), continuation)
+                    add_continuation(peer, writer.text("uri", uri), continuation)
                 };
-                self.peer.request(request("resources/read", Some(uri)), write).await
+                peer.request(request("resources/read", Some(uri)), write).await
             }
             ResourceOperation::Prompt { name, arguments } => {
                 let write = |writer: MessageWriter| {
                     let writer = writer.text("name", name);
                     let writer = writer.maybe("arguments", arguments.as_deref());
-                    self.add_continuation(writer, continuation)
+                    add_continuation(peer, writer, continuation)
                 };
-                self.peer.request(request("prompts/get", Some(name)), write).await
+                peer.request(request("prompts/get", Some(name)), write).await
             }
             ResourceOperation::Complete { params } => {
                 let write = |writer: MessageWriter| writer.members(params, &["_meta"]);
-                self.peer.request(request("completion/complete", None), write).await
+                peer.request(request("completion/complete", None), write).await
             }
             ResourceOperation::Subscribe { uri } => {
-                self.subscribe(uri, request("resources/subscribe", None)).await
+                self.subscribe(peer, uri, request("resources/subscribe", None)).await
             }
             ResourceOperation::Unsubscribe { uri } => {
-                self.unsubscribe(uri, request("resources/unsubscribe", None)).await
+                self.unsubscribe(peer, uri, request("resources/unsubscribe", None)).await
             }
         };
-        result.map(|result| self.outcome(result))
-    }
-
-    async fn subscribe(
-        &self,
-        uri: &str,
-        request: OutgoingRequest<'_>,
-    ) -> Result<Raw, TransportError> {
-        if self.peer.profile.era == Era::Legacy {
-            let result = self.peer.request(request, |writer| writer.text("uri", uri)).await?;
-            if let Transport::Http(http) = &self.peer.transport {
-                http.add_subscription(uri);
-            }
-            return Ok(result);
-        }
-        let empty = RawObject::new().to_raw();
-        if self.subscriptions.lock().contains_key(uri) {
-            return Ok(empty);
-        }
-        let changed = MayHaveChanged::Resource(uri.to_owned());
-        let subscription =
-            subscription::subscribe(&self.peer, listing::resource_filter(uri), changed);
-        let task = subscription.task.clone();
-        let error = match subscription.acknowledged(ACKNOWLEDGE_TIMEOUT).await {
-            Ok(acknowledged) if subscription::covers(&acknowledged, uri) => None,
-            Ok(_) => {
-                let message = format!("the server sends no updates of `{uri}`");
-                Some(TransportError::refused(RpcError::new(code::INVALID_PARAMS, message)))
-            }
-            Err(error) => Some(error),
-        };
-        if let Some(error) = error {
-            task.abort();
-            return Err(error);
-        }
-        if let Some(other) = self.subscriptions.lock().insert(uri.to_owned(), task) {
-            other.abort();
-        }
-        Ok(empty)
-    }
-
-    async fn unsubscribe(
-        &self,
-        uri: &str,
-        request: OutgoingRequest<'_>,
-    ) -> Result<Raw, TransportError> {
-        if self.peer.profile.era == Era::Legacy {
-            if let Transport::Http(http) = &self.peer.transport {
-                http.remove_subscription(uri);
-            }
-            return self.peer.request(request, |writer| writer.text("uri", uri)).await;
-        }
-        if let Some(task) = self.subscriptions.lock().remove(uri) {
-            task.abort();
-        }
-        Ok(RawObject::new().to_raw())
-    }
-
-    /// Adds the responses to earlier input requests. Only a modern server makes those by its result.
-    fn add_continuation(
-        &self,
-        writer: MessageWriter,
-        continuation: &Continuation,
-    ) -> MessageWriter {
-        match self.peer.profile.era {
-            Era::Legacy => writer,
-            Era::Modern => writer
-                .maybe("inputResponses", continuation.responses.as_deref())
-                .maybe("requestState", continuation.state.as_deref()),
-        }
-    }
-
-    fn outcome(&self, result: Raw) -> Outcome {
-        match self.peer.profile.era {
-            Era::Modern if result.get().contains("input_required") => input_required(result),
-            Era::Modern => Outcome::Raw(without_era(result)),
-            Era::Legacy => Outcome::Raw(result),
-        }
-    }
-
-    /// Whether requests repeat parts of their body in headers.
-    fn has_routing(&self) -> bool {
-        self.peer.profile.era == Era::Modern && matches!(self.peer.transport, Transport::Http(_))
+        result.map(|result| outcome(peer, result))
     }
 
     fn headers(
@@ -286,13 +225,13 @@ impl UpstreamConnection {
     }
 
     /// Lists the tools, without those that cannot be called.
-    async fn tools(&self) -> Result<Vec<Raw>, TransportError> {
-        let mut tools = listing::all(&self.peer, TOOLS, self.page_timeout).await?;
-        if !self.has_routing() {
-            return Ok(tools);
+    async fn tools(&self) -> Result<ListedItems, TransportError> {
+        let mut listed = listing::all(&self.peer, TOOLS, self.page_timeout).await?;
+        if !has_routing(&self.peer) {
+            return Ok(listed);
         }
         let mut headers = BTreeMap::new();
-        tools.retain(|tool| {
+        listed.items.retain(|tool| {
             let name = RawObject::parse(tool).and_then(|tool| tool.get_text("name"));
             let name = name.unwrap_or_default();
             match param_headers::of_tool(tool) {
@@ -309,7 +248,7 @@ impl UpstreamConnection {
             }
         });
         *self.param_headers.lock() = Arc::new(headers);
-        Ok(tools)
+        Ok(listed)
     }
 
     async fn listing(&self) -> Result<ServerListing, ConnectError> {
@@ -317,11 +256,16 @@ impl UpstreamConnection {
         let (tools, resources, templates, prompts) =
             tokio::join!(Box::pin(self.tools()), all(RESOURCES), all(TEMPLATES), all(PROMPTS));
         let profile = &self.peer.profile;
+        let listed = |listed: Result<ListedItems, TransportError>, list: List| {
+            listed.map_err(|error| error.into_connect_error(list.method))
+        };
+        let tools = listed(tools, TOOLS)?;
         Ok(ServerListing {
-            tools: tools.map_err(|error| error.into_connect_error(TOOLS.method))?,
-            resources: resources.map_err(|error| error.into_connect_error(RESOURCES.method))?,
-            templates: templates.map_err(|error| error.into_connect_error(TEMPLATES.method))?,
-            prompts: prompts.map_err(|error| error.into_connect_error(PROMPTS.method))?,
+            tools_members: tools.members(),
+            tools: tools.items,
+            resources: listed(resources, RESOURCES)?.items,
+            templates: listed(templates, TEMPLATES)?.items,
+            prompts: listed(prompts, PROMPTS)?.items,
             instructions: profile.instructions.clone(),
             protocol: profile.version.clone(),
             subscriptions: profile.has_capability("resources.subscribe"),
@@ -380,6 +324,33 @@ impl Connection for UpstreamConnection {
             self.peer.transport.close().await;
             self.peer.router.pending.close("the connection was closed");
         })
+    }
+}
+
+/// Adds the responses to earlier input requests. Only a modern server makes those by its result.
+fn add_continuation(
+    peer: &Peer,
+    writer: MessageWriter,
+    continuation: &Continuation,
+) -> MessageWriter {
+    match peer.profile.era {
+        Era::Legacy => writer,
+        Era::Modern => writer
+            .maybe("inputResponses", continuation.responses.as_deref())
+            .maybe("requestState", continuation.state.as_deref()),
+    }
+}
+
+/// Whether requests repeat parts of their body in headers.
+fn has_routing(peer: &Peer) -> bool {
+    peer.profile.era == Era::Modern && matches!(peer.transport, Transport::Http(_))
+}
+
+fn outcome(peer: &Peer, result: Raw) -> Outcome {
+    match peer.profile.era {
+        Era::Modern if result.get().contains("input_required") => input_required(result),
+        Era::Modern => Outcome::Raw(without_era(result)),
+        Era::Legacy => Outcome::Raw(result),
     }
 }
 

@@ -139,7 +139,8 @@ impl DirectClient {
             ListKind::Resources => listing::RESOURCES,
             ListKind::Prompts => listing::PROMPTS,
         };
-        Box::pin(listing::all(&self.connection.peer, list, self.page_timeout)).await
+        let listed = listing::all(&self.connection.peer, list, self.page_timeout);
+        Ok(Box::pin(listed).await?.items)
     }
 
     /// Closes the connection.

@@ -92,6 +92,23 @@ impl TransportError {
         }
     }
 
+    /// Whether the next attempt may succeed, as after a restart, an overload or a login.
+    pub(crate) const fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_)
+            | Self::Lost(_)
+            | Self::Unauthorized { .. }
+            | Self::LoginFailed(_) => true,
+            Self::Status { status } | Self::Refused { status: Some(status), .. } => {
+                is_transient(*status)
+            }
+            Self::Refused { status: None, .. }
+            | Self::SessionGone { .. }
+            | Self::Insecure(_)
+            | Self::Invalid(_) => false,
+        }
+    }
+
     pub(crate) fn into_call_error(self, backend: &BackendName) -> CallError {
         match self {
             Self::Refused { error: RpcError { code, message, data }, .. } => {

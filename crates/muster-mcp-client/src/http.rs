@@ -205,6 +205,11 @@ impl HttpTransport {
         self.subscriptions.lock().remove(uri);
     }
 
+    /// Whether the upstream assigned a session.
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.id().is_assigned()
+    }
+
     /// Ends the session, if there is one.
     pub(crate) async fn close(&self) {
         self.session.close().await;

@@ -316,7 +316,8 @@ impl McpConnector {
         }
         let connecting = async {
             let peer = self.open(name, endpoint, access, limit, &events).await?;
-            Ok(UpstreamConnection::new(name, peer, limit).await)
+            let connection = UpstreamConnection::new(name, peer, limit).await;
+            Ok(if era.is_none() { connection.of_both_eras() } else { connection })
         };
         match timeout(limit, connecting).await {
             Ok(Ok(connection)) => {

@@ -1,8 +1,9 @@
 //! Lists what an upstream offers, page by page.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use muster_core::json::{Raw, RawObject, raw};
+use muster_mcp::version::SERVER_INFO_KEY;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::warn;
@@ -40,16 +41,56 @@ pub(crate) const TEMPLATES: List = List {
 pub(crate) const PROMPTS: List =
     List { method: "prompts/list", capability: "prompts", key: "prompts", required: "name" };
 
+/// A whole list.
+#[derive(Debug, Default)]
+pub(crate) struct ListedItems {
+    /// The items, each as written.
+    pub(crate) items: Vec<Raw>,
+    /// The members of the result beside the items and those of the protocol; of several pages the last.
+    beside: RawObject<'static>,
+}
+
+impl ListedItems {
+    /// The members beside the items: an object; none if the server sent none.
+    pub(crate) fn members(&self) -> Option<Raw> {
+        (!self.beside.is_empty()).then(|| self.beside.to_raw())
+    }
+
+    fn add_members(&mut self, page: &RawObject<'_>, list: List) {
+        const PROTOCOL: [&str; 4] = ["nextCursor", "resultType", "ttlMs", "cacheScope"];
+        for (key, value) in page.iter() {
+            let value = match key {
+                "_meta" => without_server_info(value),
+                _ if key == list.key || PROTOCOL.contains(&key) => None,
+                _ => Some(value.to_owned()),
+            };
+            if let Some(value) = value {
+                self.beside.set(key.to_owned(), Cow::Owned(value));
+            }
+        }
+    }
+}
+
+/// The `_meta` of a result without the server's name, which belongs to the protocol.
+fn without_server_info(meta: &RawValue) -> Option<Raw> {
+    let Some(mut object) = RawObject::parse(meta) else { return Some(meta.to_owned()) };
+    if object.get(SERVER_INFO_KEY).is_none() {
+        return Some(meta.to_owned());
+    }
+    object.remove(SERVER_INFO_KEY);
+    (!object.is_empty()).then(|| object.to_raw())
+}
+
 /// All items of a list, each as written. A list that the server refuses is empty, and a malformed item is
 /// omitted: neither hides the rest.
 pub(crate) async fn all(
     peer: &Peer,
     list: List,
     page_timeout: Duration,
-) -> Result<Vec<Raw>, TransportError> {
-    let mut items = Vec::new();
+) -> Result<ListedItems, TransportError> {
+    let mut listed = ListedItems::default();
     if !peer.profile.has_capability(list.capability) {
-        return Ok(items);
+        return Ok(listed);
     }
     let mut cursor: Option<Raw> = None;
     for _ in 0..MAX_PAGES {
@@ -61,7 +102,7 @@ pub(crate) async fn all(
             Ok(Err(TransportError::Refused { error, .. })) => {
                 let reason = error.message;
                 warn!(server = &*peer.router.name, "it refused `{}`: {reason}", list.method);
-                return Ok(items);
+                return Ok(listed);
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => {
@@ -71,18 +112,19 @@ pub(crate) async fn all(
             }
         };
         let page = RawObject::parse(&page).unwrap_or_default();
-        add_items(peer, list, page.get(list.key), &mut items);
+        add_items(peer, list, page.get(list.key), &mut listed.items);
+        listed.add_members(&page, list);
         // The empty string is a valid cursor.
         let next = page.get("nextCursor").filter(|next| next.get() != "null");
         match next {
             Some(next) if cursor.as_deref().is_none_or(|last| last.get() != next.get()) => {
                 cursor = Some(next.to_owned());
             }
-            Some(_) | None => return Ok(items),
+            Some(_) | None => return Ok(listed),
         }
     }
     warn!(server = &*peer.router.name, "`{}` does not end", list.method);
-    Ok(items)
+    Ok(listed)
 }
 
 fn add_items(peer: &Peer, list: List, page: Option<&RawValue>, items: &mut Vec<Raw>) {
@@ -117,6 +159,6 @@ pub(crate) fn change_filter(peer: &Peer) -> Option<Raw> {
 /// The subscription filter for updates of one resource.
 pub(crate) fn resource_filter(uri: &str) -> Raw {
     let mut filter = RawObject::new();
-    filter.set("resourceSubscriptions", std::borrow::Cow::Owned(raw(&[uri])));
+    filter.set("resourceSubscriptions", Cow::Owned(raw(&[uri])));
     filter.to_raw()
 }

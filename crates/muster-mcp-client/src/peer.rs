@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     error::TransportError,
+    handshake,
     message::MessageWriter,
     pending::Requester,
     router::MessageRouter,
@@ -163,6 +164,18 @@ impl Peer {
     ) -> Self {
         let logs = profile.has_capability("logging");
         Self { router, transport, profile, identity, logs }
+    }
+
+    /// The same upstream in the legacy era, if it has sessions there: without one, it could not ask for
+    /// input.
+    pub(crate) async fn in_legacy_session(&self) -> Result<Option<Self>, TransportError> {
+        let Transport::Http(http) = &self.transport else { return Ok(None) };
+        let profile = handshake::legacy(&self.transport, &self.router, &self.identity).await?;
+        if !http.has_session() {
+            return Ok(None);
+        }
+        let (router, transport) = (Arc::clone(&self.router), self.transport.clone());
+        Ok(Some(Self::new(router, transport, profile, Arc::clone(&self.identity))))
     }
 
     /// Sends a request and loads its result into memory.

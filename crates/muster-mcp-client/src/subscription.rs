@@ -9,6 +9,7 @@ use muster_core::{
     connect::ConnectionEvent,
     json::{Raw, RawObject},
 };
+use muster_mcp::wire::{RpcError, code};
 use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 use tracing::debug;
 
@@ -61,8 +62,8 @@ impl Subscription {
                 Err(self.error.await.unwrap_or_else(gone))
             }
             Err(_) => {
-                let text = "it does not acknowledge the subscription";
-                Err(TransportError::Lost(text.to_owned()))
+                let text = format!("no acknowledgement within {} s", limit.as_secs_f64());
+                Err(TransportError::refused(RpcError::new(code::INTERNAL_ERROR, text)))
             }
         }
     }

@@ -10,6 +10,7 @@
 
 mod suite {
     mod authorization;
+    mod both_eras;
     mod bridge;
     mod failures;
     pub(crate) mod harness;

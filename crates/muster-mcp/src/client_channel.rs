@@ -8,6 +8,7 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     client::{ClientHandle, ClientSession, InputError, InputMode, InputRequest, Notification},
+    connect::ProtocolEra,
     json::{Raw, RawObject},
     lock::Lock,
 };
@@ -152,6 +153,13 @@ impl ClientHandle for ClientChannel {
             (ClientState::Legacy(_), Outbox::None) => InputMode::Unsupported,
             (ClientState::Legacy(_), Outbox::Shared(_) | Outbox::Lazy(_)) => InputMode::Direct,
         }
+    }
+
+    fn era(&self) -> Option<ProtocolEra> {
+        Some(match &self.client {
+            ClientState::Legacy(_) => ProtocolEra::Legacy,
+            ClientState::Modern { .. } => ProtocolEra::Modern,
+        })
     }
 
     fn client_session(&self) -> Option<Arc<dyn ClientSession>> {

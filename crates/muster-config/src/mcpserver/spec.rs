@@ -103,7 +103,7 @@ pub static SPEC: FieldTable = FieldTable::new(
             "protocolEra",
             FieldType::Enum(&["auto", "legacy", "modern"]),
             FieldDefault::Json("\"auto\""),
-            "The protocol that the gateway speaks to the server: `legacy` begins with `initialize` and has sessions, `modern` is stateless; `auto` chooses the newest that the server supports",
+            "The protocol that the gateway speaks to the server: `legacy` begins with `initialize` and has sessions, `modern` is stateless; `auto` is `modern` where the server supports it, with a legacy session for legacy clients",
         ),
         Field::nullable(
             "auth",
@@ -209,6 +209,15 @@ pub enum EraChoice {
 }
 
 impl EraChoice {
+    /// Its name, if one is chosen.
+    pub const fn chosen(self) -> Option<&'static str> {
+        match self {
+            Self::Auto => None,
+            Self::Legacy => Some("legacy"),
+            Self::Modern => Some("modern"),
+        }
+    }
+
     /// The era, if one is chosen.
     pub const fn forced(self) -> Option<ProtocolEra> {
         match self {

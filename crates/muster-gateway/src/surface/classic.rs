@@ -38,6 +38,18 @@ impl Surface for Classic {
             .collect()
     }
 
+    /// Those of the only server that has any. With several, the list is not that of one server, and what
+    /// one says about its list does not hold for the whole.
+    fn tools_members(&self, state: &GatewaySnapshot) -> Option<Raw> {
+        let mut all = state.catalog.sources().filter_map(|source| {
+            let members = source.tools_members.as_ref()?;
+            let is_shown = source.entries().iter().any(|entry| state.policy.shows(entry));
+            is_shown.then_some(members)
+        });
+        let only = all.next()?;
+        all.next().is_none().then(|| only.clone())
+    }
+
     fn call<'a>(
         &'a self,
         cx: SurfaceContext<'a>,

@@ -14,7 +14,7 @@ use muster_core::{
     client::{ClientHandle, Continuation, InputError, InputMode, InputRequest, Notification},
     connect::{
         ConnectError, ConnectRequest, Connection, ConnectionEvent, ConnectionObserver,
-        Connector as _, Endpoint, ServerListing,
+        Connector as _, Endpoint, ProtocolEra, ServerListing,
     },
     json::Raw,
     logins::AccessTokenSource,
@@ -55,6 +55,7 @@ impl ConnectionObserver for EventRecorder {
 #[derive(Debug)]
 pub struct FakeClient {
     capabilities: Raw,
+    era: Option<ProtocolEra>,
     answers: BTreeMap<&'static str, &'static str>,
     pub notifications: watch::Sender<Vec<String>>,
     pub input_requests: Mutex<Vec<String>>,
@@ -64,6 +65,7 @@ impl FakeClient {
     pub fn new(capabilities: &str, answers: &[(&'static str, &'static str)]) -> Arc<Self> {
         Arc::new(Self {
             capabilities: raw(capabilities),
+            era: None,
             answers: answers.iter().copied().collect(),
             notifications: watch::Sender::default(),
             input_requests: Mutex::default(),
@@ -88,6 +90,12 @@ impl FakeClient {
         )
     }
 
+    /// A client of the legacy era that declares all capabilities.
+    pub fn legacy() -> Arc<Self> {
+        let client = Arc::into_inner(Self::with_all_capabilities()).unwrap();
+        Arc::new(Self { era: Some(ProtocolEra::Legacy), ..client })
+    }
+
     pub fn notifications(&self) -> Vec<String> {
         self.notifications.borrow().clone()
     }
@@ -110,6 +118,10 @@ impl ClientHandle for FakeClient {
 
     fn input_mode(&self) -> InputMode {
         InputMode::Direct
+    }
+
+    fn era(&self) -> Option<ProtocolEra> {
+        self.era
     }
 
     fn notify(&self, Notification { method, params }: Notification) {
@@ -242,7 +254,15 @@ impl TestConnection {
     }
 
     pub async fn request(&self, what: ResourceOperation) -> Result<Outcome, CallError> {
-        let client: Arc<dyn ClientHandle> = FakeClient::with_all_capabilities();
+        self.request_for(&FakeClient::with_all_capabilities(), what).await
+    }
+
+    pub async fn request_for(
+        &self,
+        client: &Arc<FakeClient>,
+        what: ResourceOperation,
+    ) -> Result<Outcome, CallError> {
+        let client: Arc<dyn ClientHandle> = client.clone();
         let caller = Caller::local();
         let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
         let ask =

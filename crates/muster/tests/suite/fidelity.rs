@@ -15,6 +15,7 @@ use super::client::{Client, Folder};
 const REPLAY: &str = r#"
 import json, sys
 tools = open(sys.argv[1], encoding="utf-8").read().strip()
+beside = sys.argv[2] if len(sys.argv) > 2 else ""
 for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message:
@@ -24,7 +25,7 @@ for line in sys.stdin:
         result = json.dumps({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
                              "serverInfo": {"name": "replay", "version": "1"}})
     elif method == "tools/list":
-        result = '{"tools":' + tools + '}'
+        result = '{"tools":' + tools + beside + '}'
     elif method == "tools/call":
         result = message["params"]["arguments"]["result"]
     else:
@@ -121,6 +122,33 @@ fn results_pass_byte_by_byte() {
         let line = client.receive_answer_line(id);
         assert_eq!(line, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n"));
     }
+}
+
+/// The result of `tools/list` in classic mode, with servers that send these members beside their tools.
+fn listed_beside(beside: &[&str]) -> String {
+    let folder = Folder::new(&[("replay.py", REPLAY), ("tools.json", "[]")]);
+    let servers = beside.iter().enumerate().map(|(number, beside)| {
+        let tools = folder.file(&format!("{number}.json"));
+        fs::write(&tools, format!(r#"[{{"name":"t{number}"}}]"#)).unwrap();
+        let args = json!([folder.file("replay.py"), tools, beside]);
+        (format!("s{number}"), json!({"command": "python3", "args": args}))
+    });
+    let servers: serde_json::Map<_, _> = servers.collect();
+    fs::write(folder.file("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
+    let mut client = folder.serve(&["run", "mcp.json", "--classic"]);
+    client.initialize();
+    let id = client.send("tools/list", json!({}));
+    let line = client.receive_answer_line(id);
+    let (_, after) = line.split_once(r#""tools":["#).unwrap();
+    after.split_once(']').unwrap().1.trim_end().to_owned()
+}
+
+#[test]
+fn members_beside_the_tools_pass_if_one_server_has_them() {
+    let vendor = r#","_meta":{"v/x":[1.0,{"k":null}]},"vendor":{"z":1e2}"#;
+    assert_eq!(listed_beside(&[vendor]), format!("{vendor}}}}}"));
+    assert_eq!(listed_beside(&[vendor, ""]), format!("{vendor}}}}}"));
+    assert_eq!(listed_beside(&[vendor, r#","other":1"#]), "}}");
 }
 
 /// A message of this size is not held in memory while it comes in.
