@@ -65,6 +65,9 @@ pub struct McpServerInfo {
     /// The call timeout in seconds; 0 for none.
     #[serde(skip_serializing_if = "is_zero")]
     pub call_timeout: u64,
+    /// The protocol that the gateway must speak to it: `legacy` or `modern`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub protocol_era: String,
     /// Replaces the name in the names of its tools.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool_prefix: String,

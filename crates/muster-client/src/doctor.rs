@@ -2,7 +2,7 @@
 
 mod access;
 mod checks;
-mod definitions;
+pub mod definitions;
 mod gateway;
 mod local_servers;
 mod probe;

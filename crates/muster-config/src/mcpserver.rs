@@ -181,5 +181,28 @@ pub fn with_status(file: &str, status: &McpServerStatus) -> Option<String> {
     (after == McpServer { status: status.clone(), ..before }).then_some(next)
 }
 
+/// The text of a file with the changed fields of a server, and everything else as it was, comments included. `None`
+/// where that is impossible, as in a flow mapping.
+pub fn with_spec(file: &str, server: &McpServer) -> Option<String> {
+    let before = parse(file, &server.name).ok()?.value;
+    let (old, new) = (resource::pairs(&before.spec), resource::pairs(&server.spec));
+    let section = resource::section(file)?;
+    let find = |pairs: &OtherFields, name: &Value| {
+        pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
+    let mut text = file.to_owned();
+    let names: Vec<&Value> = new.iter().chain(&old).map(|(name, _)| name).collect();
+    for name in names {
+        let value = find(&new, name);
+        if let Value::Text(field) = name
+            && find(&old, name) != value
+        {
+            text = resource::put_member(&text, section, field, value)?;
+        }
+    }
+    let after = parse(&text, &server.name).ok()?.value;
+    (after == McpServer { spec: server.spec.clone(), ..before }).then_some(text)
+}
+
 #[cfg(test)]
 mod tests;

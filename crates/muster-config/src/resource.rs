@@ -2,7 +2,7 @@
 //!
 //! The long form is that of a Kubernetes resource. The short form has the fields of `spec` at the top.
 
-mod put_status;
+mod put_member;
 
 use muster_core::{
     fields::{Field, FieldDefault, FieldTable, FieldType, NONE},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::yaml::{self, Node, NodeValue};
 
-pub(super) use self::put_status::put_status;
+pub(super) use self::put_member::{put_member, put_status};
 
 const API_VERSION: &str = "muster.giantswarm.io/v1alpha1";
 
@@ -257,6 +257,16 @@ pub(super) fn text(
         document.push((text("status"), Value::Map(status)));
     }
     writer::document(&document)
+}
+
+/// The section of a file that has the fields of `spec`; the inner `None` for the top. None for a file that cannot
+/// be read.
+#[expect(clippy::option_option, reason = "a file in the short form is not one that cannot be read")]
+pub(super) fn section(file: &str) -> Option<Option<&'static str>> {
+    let root = yaml::parse(file).ok()?;
+    let NodeValue::Map(pairs) = &root.value else { return None };
+    let is_long = pairs.iter().any(|(key, _)| key.as_text() == Some("spec"));
+    Some(is_long.then_some("spec"))
 }
 
 /// The metadata of a file that is preserved when the file is rewritten.

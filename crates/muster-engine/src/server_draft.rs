@@ -19,7 +19,7 @@ pub(crate) struct ServerDraft {
     pub(crate) name: String,
     kind: String,
     given: Map<String, Value>,
-    /// The fields that get their default: an empty text and zero stand for it.
+    /// The fields that get their default: those of `reset`, and those with an empty text or zero.
     cleared: Vec<String>,
     /// Whether an operator must approve the result before it is connected.
     needs_approval: bool,
@@ -36,9 +36,12 @@ impl ServerDraft {
             _ => String::new(),
         };
         let (name, kind) = (text("name"), text("type"));
+        let reset = given.remove("reset").map(serde_json::from_value::<Vec<String>>).transpose()?;
+        let never = |name: &String| ["type", "approval"].contains(&name.as_str());
+        let reset = reset.unwrap_or_default().into_iter().filter(|name| !never(name));
         let is_cleared = |value: &Value| value == "" || value == 0;
         let cleared = given.iter().filter(|(_, value)| is_cleared(value));
-        let cleared = cleared.map(|(name, _)| name.clone()).collect();
+        let cleared: Vec<String> = cleared.map(|(name, _)| name.clone()).chain(reset).collect();
         given.retain(|_, value| !is_cleared(value));
         serde_json::from_value::<McpServerSpec>(Value::Object(given.clone()))?;
         Ok(Self { name, kind, given, cleared, needs_approval: false, creator: None })
@@ -100,7 +103,7 @@ impl ServerDraft {
     /// not proved to know them.
     fn drop_secrets(&self, spec: &mut McpServerSpec) -> Vec<String> {
         let differs = |name: &str, now: Value| {
-            let cleared = self.is_cleared(name) && now != "";
+            let cleared = self.is_cleared(name) && now != "" && now != json!([]);
             self.given.get(name).map_or(cleared, |new| *new != now)
         };
         let program = differs("command", json!(spec.command));

@@ -3,6 +3,7 @@
 //! **Invariants:** a file is replaced atomically; a file that was deleted is never recreated; an invalid file
 //! never keeps another from being read.
 
+mod listings;
 mod read;
 mod services;
 mod workflows;
@@ -272,11 +273,19 @@ impl ConfigStore {
         file: &ServerFile,
         server: &McpServer,
     ) -> Result<(), WriteError> {
-        let (ServerFile { path, server: before }, text) = (file.clone(), mcpserver::text(server));
-        let is_meant = move |now: &str| {
-            mcpserver::parse(now, &before.name).is_ok_and(|now| now.value.spec == before.spec)
-        };
-        self.exclusively(move || write::replace(&path, &text, is_meant)).await
+        let ServerFile { path, server: before } = file.clone();
+        let server = server.clone();
+        self.exclusively(move || {
+            let now = write::read(&path)?;
+            let known = mcpserver::parse(&now, &before.name);
+            if !known.is_ok_and(|known| known.value.spec == before.spec) {
+                return Err(WriteError::Changed(path));
+            }
+            let next = mcpserver::with_spec(&now, &server);
+            let next = next.unwrap_or_else(|| mcpserver::text(&server));
+            write::replace(&path, &next, |current| current == now)
+        })
+        .await
     }
 
     /// Deletes a file.

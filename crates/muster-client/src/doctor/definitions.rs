@@ -10,15 +10,16 @@ use super::{Finding, Hop, repair::Repair};
 
 /// Checks every definition.
 pub(super) fn check(files: &Files, environment: &Environment) -> Vec<Finding> {
-    let found = files.servers.values().flat_map(|file| {
-        let spec = &file.server.spec;
-        let address = match spec.kind.is_local() {
-            true => command_line(file, environment),
-            false => address(file),
-        };
-        address.into_iter().chain(unresolved(file))
-    });
-    found.collect()
+    files.servers.values().flat_map(|file| check_one(file, environment)).collect()
+}
+
+/// Checks one definition.
+pub fn check_one(file: &ServerFile, environment: &Environment) -> impl Iterator<Item = Finding> {
+    let address = match file.server.spec.kind.is_local() {
+        true => command_line(file, environment),
+        false => address(file),
+    };
+    address.into_iter().chain(unresolved(file))
 }
 
 /// Servers that wait for the approval of an operator. They are not connected.

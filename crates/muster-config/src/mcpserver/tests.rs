@@ -4,7 +4,9 @@ use expect_test::{Expect, expect};
 use muster_core::connect::Endpoint;
 use proptest::prelude::*;
 
-use super::{McpServer, McpServerSpec, McpServerStatus, ServerType, parse, text, with_status};
+use super::{
+    McpServer, McpServerSpec, McpServerStatus, ServerType, parse, text, with_spec, with_status,
+};
 use crate::{LoadError, Problem};
 
 fn report(file: &str) -> String {
@@ -346,6 +348,72 @@ fn only_the_status_changes() {
     );
 }
 
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "reads better in the tables")]
+fn check_spec(file: &str, change: impl Fn(&mut McpServerSpec), expect: Expect) {
+    let mut server = parse(file, "n").unwrap().value;
+    change(&mut server.spec);
+    let written = with_spec(file, &server).unwrap_or_else(|| "none\n".to_owned());
+    expect.assert_eq(&written);
+}
+
+#[test]
+fn only_changed_fields_are_written() {
+    let change = |spec: &mut McpServerSpec| {
+        spec.args = vec!["-y".to_owned(), "b".to_owned()];
+        spec.description = "new".to_owned();
+        spec.timeout = 0;
+    };
+    check_spec(
+        "# mine\ncommand: npx # from node\nargs:\n  - a\n  # last\n\n# slow\ntimeout: 90\n# the end\n",
+        change,
+        expect![[r#"
+            # mine
+            command: npx # from node
+            args:
+              - "-y"
+              - b
+              # last
+
+            # slow
+            # the end
+            description: new
+        "#]],
+    );
+    check_spec(
+        "kind: MCPServer\nspec:\n  # which\n  command: npx\n  type: stdio # local\n  timeout: 90\n\n# about it\nmetadata: {name: n}\n",
+        change,
+        expect![[r#"
+            kind: MCPServer
+            spec:
+              # which
+              command: npx
+              type: stdio # local
+              description: new
+              args:
+                - "-y"
+                - b
+
+            # about it
+            metadata: {name: n}
+        "#]],
+    );
+    check_spec(
+        "{command: npx}\n",
+        change,
+        expect![[r#"
+        none
+    "#]],
+    );
+    check_spec(
+        "spec: {command: npx}\n",
+        change,
+        expect![[r#"
+        none
+    "#]],
+    );
+}
+
 #[test]
 fn words_alone_need_no_restart() {
     let spec = McpServerSpec { url: "a".to_owned(), ..McpServerSpec::of(ServerType::Sse) };
@@ -362,6 +430,7 @@ proptest! {
     fn no_text_panics(text in "[ -~\n]{0,60}|(url|status|spec|aggregator|port): [ -~\n]{0,30}") {
         drop(parse(&text, "x"));
         drop(with_status(&text, &McpServerStatus::default()));
+        drop(with_spec(&text, &McpServer::new("x", "default", McpServerSpec::default())));
     }
 }
 

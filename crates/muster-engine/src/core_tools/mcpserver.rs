@@ -10,7 +10,7 @@ use muster_config::{
 };
 use muster_core::{
     backend::CallContext,
-    fields::{Field, FieldTable, FieldType},
+    fields::{Field, FieldTable, FieldType, NONE},
 };
 use muster_gateway::condition::ServerCondition;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         summary: "Change an MCP server. Fields that are not given keep their values; `auth` is \
                   replaced as a whole. With another address, command or args, secrets and `auth` that are \
                   not given again are dropped. A running server is reconnected if the change requires it.",
-        schema: || arguments(FIELDS, &["name"], false),
+        schema: || arguments(UPDATE_FIELDS, &["name"], false),
         run: |handle, cx, args| Box::pin(update(handle, cx, args)),
     },
     CoreTool {
@@ -114,7 +114,19 @@ static NAME: FieldTable = FieldTable::new(
     )],
 );
 
+static RESET: FieldTable = FieldTable::new(
+    "MCPServer",
+    "MCP server",
+    &[Field::nullable(
+        "reset",
+        FieldType::List(&FieldType::String),
+        NONE,
+        "Names of fields that get their defaults",
+    )],
+);
+
 const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
+const UPDATE_FIELDS: &[&FieldTable] = &[&NAME, &SPEC, &RESET];
 
 /// The schema of a tool that takes a name only.
 pub(super) fn named(description: &str) -> Value {
@@ -163,6 +175,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         auth: spec.auth.as_ref().map(|auth| json!(auth)),
         timeout: spec.timeout.into(),
         call_timeout: spec.call_timeout.into(),
+        protocol_era: spec.protocol_era.chosen().unwrap_or_default().to_owned(),
         tool_prefix: spec.tool_prefix.clone(),
         family: family(spec),
         registered_by: entry.server.registered_by().unwrap_or_default().to_owned(),
@@ -265,19 +278,23 @@ fn logs(handle: &Handle, args: &Args) -> ToolReply {
     }
 }
 
-fn draft(args: Args, request: &str) -> Result<ServerDraft, Failure> {
-    Ok(ServerDraft::new(args.strict(request, FIELDS)?).map_err(unfit)?)
+fn draft(
+    args: Args,
+    request: &str,
+    fields: &[&'static FieldTable],
+) -> Result<ServerDraft, Failure> {
+    Ok(ServerDraft::new(args.strict(request, fields)?).map_err(unfit)?)
 }
 
 fn validate(handle: &Handle, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerValidateRequest")?;
+    let draft = draft(args, "MCPServerValidateRequest", FIELDS)?;
     let checked = draft.create(handle.now().settings.namespace());
     let server = checked.map_err(|invalid| format!("Validation failed: {invalid}"))?;
     Ok(format!("Validation successful for mcpserver {}", server.name).into())
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerCreateRequest")?
+    let draft = draft(args, "MCPServerCreateRequest", FIELDS)?
         .by(handle.role_of(cx.caller))
         .registered_by(cx.caller);
     let name = draft.name.clone();
@@ -296,7 +313,7 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
 }
 
 async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerUpdateRequest")?.by(handle.role_of(cx.caller));
+    let draft = draft(args, "MCPServerUpdateRequest", UPDATE_FIELDS)?.by(handle.role_of(cx.caller));
     let name = draft.name.clone();
     if name.is_empty() {
         return Err("Invalid MCP server definition: name is required".into());

@@ -222,6 +222,11 @@ impl Reconciler {
             self.tell_of(Reason::McpServerCreated, &server);
         }
         if server.spec.auto_start && !is_pending {
+            if let Some(listing) = self.deps.store.last_listing(&server) {
+                let prefix = self.files.settings.aggregator.prefix();
+                let source = server_offer::source(prefix, &server, &listing);
+                self.lost.insert(server.name.clone(), Arc::new(source.some_tools(|_| true)));
+            }
             self.supervisor.set_running(&server.name, true);
         }
     }
@@ -303,6 +308,7 @@ impl Reconciler {
         self.connections.remove(name);
         let backend = BackendName::new(name);
         self.lost.remove(name);
+        self.deps.store.forget_listing(name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.without(&backend);
         if let Some(known) = self.servers.remove(name) {

@@ -93,6 +93,17 @@ impl Reconciler {
         }
     }
 
+    /// Stores the listing for the next start, in the background.
+    fn store_listing(&self, server: &Arc<McpServer>, listing: &ServerListing) {
+        let (store, server) = (Arc::clone(&self.deps.store), Arc::clone(server));
+        let listing = ServerListing { tools: listing.tools.clone(), ..ServerListing::default() };
+        tokio::spawn(async move {
+            if let Err(error) = store.write_listing(&server, &listing).await {
+                tracing::debug!("the tools of {} are not stored: {error}", server.name);
+            }
+        });
+    }
+
     /// A server that a caller has logged in to counts as up.
     pub(super) fn logged_in(&mut self, name: &str) {
         let kind = self.servers.get(name).map(|known| known.server.spec.kind);
@@ -113,6 +124,7 @@ impl Reconciler {
             resources: source.resources.len(),
             prompts: source.prompts.len(),
         };
+        self.store_listing(&known.server, listing);
         self.warn_of_collisions(&source);
         self.state.catalog = self.state.catalog.with(source);
         self.note(&known.server.name, |known| known.counts = counts);

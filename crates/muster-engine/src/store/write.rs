@@ -133,12 +133,17 @@ pub(super) fn status(path: &Path, status: &McpServerStatus) -> Result<(), WriteE
     changed(path, |before| mcpserver::with_status(before, status))
 }
 
+/// The contents of a file.
+pub(super) fn read(path: &Path) -> Result<String, WriteError> {
+    fs::read_to_string(path).map_err(|source| missing_or_failed(path, source))
+}
+
 /// Replaces the contents of a file with the result of `change`.
 pub(super) fn changed(
     path: &Path,
     change: impl Fn(&str) -> Option<String>,
 ) -> Result<(), WriteError> {
-    let before = fs::read_to_string(path).map_err(|source| missing_or_failed(path, source))?;
+    let before = read(path)?;
     match change(&before) {
         Some(after) if after != before => replace(path, &after, |now| now == before),
         // Unchanged, or a file that only its author can change.

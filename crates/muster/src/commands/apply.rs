@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use muster_api::error::ErrorKind;
+use muster_config::{mcpserver, workflow};
 use muster_core::{json::raw, secret_text::REDACTED};
 use serde_json::Value;
 
@@ -21,8 +22,9 @@ use crate::{
 /// Create or update the resources that files describe
 ///
 /// Takes MCP servers, workflows, service classes and services, several in one file if `---` separates them. Prints what
-/// was created, what changed and how. Fields of a server that its file leaves out keep their values; a
-/// workflow is replaced as a whole. All files are checked before the first change.
+/// was created, what changed and how. What a file describes replaces what is there: fields that it leaves out get their
+/// defaults. Only the description of a service class stays if its file has none. All files are checked before the first
+/// change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -64,7 +66,9 @@ async fn apply(
     let kind = manifest.kind.as_str();
     let resource = format!("{kind} {}", manifest.name);
     let current = current(session, manifest).await?;
-    let difference = current.as_ref().map(|current| Difference::of(current, &manifest.shown));
+    let cleared = current.as_ref().map(|current| cleared(manifest, current)).unwrap_or_default();
+    let difference =
+        current.as_ref().map(|current| Difference::of(current, &manifest.shown, &cleared));
     let printer = Printer::stdout();
     let verb = match &difference {
         None => "create",
@@ -80,6 +84,9 @@ async fn apply(
     };
     let tool = format!("core_{kind}_{}", if dry_run { "validate" } else { verb });
     let mut arguments = manifest.arguments.clone();
+    if verb == "update" && manifest.kind == ResourceKind::McpServer && !dry_run {
+        arguments.insert("reset".to_owned(), cleared.into());
+    }
     if dry_run {
         arguments.retain(|key, _| key != "persist" && (key != "autoStart" || kind != "service"));
     }
@@ -104,6 +111,20 @@ async fn apply(
     let more = texts.lines().skip(1).filter(|_| kind != "service");
     page.extend(more.map(|line| format!("  {}", line.replace("filter_tools", "`muster search`"))));
     printer.line(&page.join("\n"))
+}
+
+/// The fields that the gateway has and the file leaves out.
+fn cleared(manifest: &Manifest, current: &Value) -> Vec<String> {
+    let fields: Vec<&str> = match manifest.kind {
+        ResourceKind::McpServer => mcpserver::SPEC.names().collect(),
+        ResourceKind::Workflow => workflow::FORMAT.spec.names().collect(),
+        ResourceKind::ServiceClass => vec!["args"],
+        _ => Vec::new(),
+    };
+    let is_left_out = |field: &&str| {
+        current.get(field).is_some() && manifest.shown.get(field).is_none_or(Value::is_null)
+    };
+    fields.into_iter().filter(is_left_out).map(str::to_owned).collect()
 }
 
 /// The resource as the gateway has it; none if it does not exist.
@@ -136,13 +157,15 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(current: &Value, wanted: &Value) -> Self {
+    fn of(current: &Value, wanted: &Value, cleared: &[String]) -> Self {
         let rows = |value: &Value| properties::rows(value).into_iter().collect::<BTreeMap<_, _>>();
         let top = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
         let ignored = ["available", "createdAt", "lastModified", "name"];
         let wanted = rows(wanted);
         let mut current = rows(current);
-        current.retain(|key, _| wanted.keys().any(|known| top(known) == top(key)));
+        current.retain(|key, _| {
+            wanted.keys().any(|known| top(known) == top(key)) || cleared.contains(&top(key))
+        });
         let keys: std::collections::BTreeSet<&String> =
             current.keys().chain(wanted.keys()).collect();
         let mut found = Self { lines: Vec::new(), secrets: false };
@@ -183,13 +206,16 @@ mod tests {
             "state": "Running", "timeout": 0, "env": {"TOKEN": "[REDACTED]", "A": "1"}});
         let wanted = json!({"type": "stdio", "command": "y", "args": ["1"], "autoStart": false,
             "env": {"TOKEN": "[REDACTED]", "B": "2"}});
-        let found = Difference::of(&current, &wanted);
+        let found = Difference::of(&current, &wanted, &[]);
         assert_eq!(
             found.lines,
             ["  ~ args: 1, 2 → 1", "  ~ command: x → y", "  - env.A: 1", "  + env.B: 2"]
         );
         assert!(found.secrets);
-        let same = Difference::of(&current, &json!({"type": "stdio", "command": "x"}));
+        let same = Difference::of(&current, &json!({"type": "stdio", "command": "x"}), &[]);
         assert!(same.lines.is_empty() && !same.secrets, "{:?}", same.lines);
+        let cleared = ["args".to_owned(), "timeout".to_owned()];
+        let less = Difference::of(&current, &json!({"type": "stdio", "command": "x"}), &cleared);
+        assert_eq!(less.lines, ["  - args: 1, 2"]);
     }
 }

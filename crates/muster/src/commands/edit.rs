@@ -81,7 +81,7 @@ fn kept(copy: &Path) -> String {
 }
 
 /// The file of a definition.
-fn find(root: &Path, kind: &str, name: Option<&str>) -> Result<PathBuf, CommandError> {
+pub(super) fn find(root: &Path, kind: &str, name: Option<&str>) -> Result<PathBuf, CommandError> {
     if kind == "config" {
         return match name {
             None => Ok(root.join("config.yaml")),

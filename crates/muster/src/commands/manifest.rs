@@ -146,7 +146,10 @@ fn class(loaded: Loaded<muster_workflow::service::ServiceClass>) -> Manifest {
     let class = loaded.value;
     let mut spec = json!(class.spec);
     in_nanoseconds(&mut spec, &serviceclass::fields::SPEC);
-    named(ResourceKind::ServiceClass, class.name, object(spec.clone()), spec)
+    let mut arguments = object(spec.clone());
+    // A file without arguments says that there are none.
+    arguments.entry("args").or_insert_with(|| json!({}));
+    named(ResourceKind::ServiceClass, class.name, arguments, spec)
 }
 
 fn of_service(loaded: Loaded<service::ServiceFile>) -> Manifest {

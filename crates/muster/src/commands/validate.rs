@@ -8,13 +8,17 @@ use std::{
 };
 
 use clap::Args;
-use muster_client::user_dirs;
+use muster_client::{
+    doctor::{Verdict, definitions},
+    user_dirs,
+};
 use muster_config::{
     documents::documents,
     formats::{FORMATS, FileFormat},
+    mcpserver,
 };
 use muster_engine::{
-    store::{ConfigStore, FileProblem, Files, Severity, file_problems},
+    store::{ConfigStore, FileProblem, Files, ServerFile, Severity, file_problems},
     unmatched_rules,
 };
 use serde::Serialize;
@@ -23,6 +27,7 @@ use crate::{
     bundled,
     error::CommandError,
     output::{Format, Printer, Tone},
+    process,
 };
 
 /// Check configuration files without a gateway
@@ -99,13 +104,12 @@ impl Findings {
     /// Checks the documents of a text. Files of the configuration directory hold one each.
     fn text(&mut self, path: &Path, text: &str, by_place: Option<&'static FileFormat>) {
         self.files += 1;
-        let name = stem(path);
         if let Some(format) = by_place {
-            return self.problems.extend(file_problems(path, format.check(text, &name)));
+            return self.problems.extend(document_problems(path, text, format));
         }
         for document in documents(text) {
             let problems = match FileFormat::of_text(&document.text) {
-                Some(format) => file_problems(path, format.check(&document.text, &name)),
+                Some(format) => document_problems(path, &document.text, format),
                 None => vec![unknown_format(path, document.line)],
             };
             self.problems.extend(problems);
@@ -136,6 +140,34 @@ impl Findings {
         self.problems.extend(files.problems.into_iter().chain(rules));
         Ok(())
     }
+}
+
+/// The problems of one document.
+fn document_problems(path: &Path, text: &str, format: &FileFormat) -> Vec<FileProblem> {
+    let name = stem(path);
+    let mut problems = file_problems(path, format.check(text, &name));
+    if format.name == "mcpserver"
+        && let Ok(loaded) = mcpserver::parse(text, &name)
+    {
+        let file = ServerFile { path: path.to_owned(), server: loaded.value.into() };
+        let line = |field: &str| {
+            let starts = |line: &str| line.trim_start().starts_with(&format!("{field}:"));
+            text.lines().position(starts).map(|index| index + 1)
+        };
+        problems.extend(definitions::check_one(&file, &process::environment()).map(|found| {
+            FileProblem {
+                path: path.to_owned(),
+                line: line(if found.code.starts_with("url") { "url" } else { "command" }),
+                message: found.message,
+                fix: found.fix,
+                severity: match found.verdict {
+                    Verdict::Bad => Severity::Error,
+                    Verdict::Warning | Verdict::Good => Severity::Warning,
+                },
+            }
+        }));
+    }
+    problems
 }
 
 /// The format of a file by its place in a configuration directory.

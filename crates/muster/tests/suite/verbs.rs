@@ -81,6 +81,22 @@ fn files_are_applied() {
     "#]]
     .assert_eq(&said);
 
+    // What a file leaves out gets its default.
+    let server = "name: files\ncommand: mcp-files\nautoStart: false\n";
+    let more = format!(
+        "{server}description: d\nargs: [a]\nenv: {{A: b}}\ntimeout: 5\nprotocolEra: legacy\n"
+    );
+    for text in [more.as_str(), server, server] {
+        fs::write(&file, text).unwrap();
+        desk.run(&["apply", "-f", path]);
+    }
+    let said = desk.run(&["apply", "-f", path]);
+    assert!(said.contains("mcpserver files unchanged"), "{said}");
+    let shown = desk.run(&["get", "mcpserver", "files", "-o", "json"]);
+    for gone in ["description", "args", "env", "timeout", "protocolEra"] {
+        assert!(!shown.contains(&format!("\"{gone}\"")), "{shown}");
+    }
+
     let mut child = desk
         .command()
         .args(["apply", "-f", "-"])
@@ -181,7 +197,7 @@ fn resources_are_created_restarted_and_deleted() {
             stderr: hint: did you mean `twice`?
             exit 1
             $ muster delete rocket x
-            stderr: Error: unknown resource type 'rocket'. Available types: mcpserver, workflow, serviceclass, service
+            stderr: Error: unknown resource type 'rocket'. Available types: mcpserver, workflow, serviceclass, service, policy, toolset, cli
             exit 1
             $ muster delete workflow
             stderr: Error: requires at least 2 arg(s), only received 1

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use expect_test::expect;
 use muster_core::{
     call::{Call, CallError, Caller, Checking, Role},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry, offer},
+    catalog::{
+        BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry,
+        family::ServerFamily, offer,
+    },
     connect::ServerListing,
     credentials::Principal,
     json::raw,
@@ -253,6 +256,33 @@ fn a_toolset_only_takes_away() {
     sees_servers(open, &bound_to("code", Caller::local()), &["core", "gh", "cli/git"]);
     sees_servers(open, &bound_to("missing", Caller::local()), &["core"]);
     assert_eq!(policy(open, &bound_to("missing", token("t"))).unknown_toolset(), Some("missing"));
+}
+
+#[test]
+fn a_toolset_of_a_server_has_the_tools_of_its_family() {
+    let family = || ServerFamily {
+        name: "kubernetes".to_owned(),
+        instance_arg: "cluster".to_owned(),
+        prefix: "x".to_owned(),
+    };
+    let member = |name: &str| source(name, &[], tools(name, &["list"]), 0).in_family(family());
+    let catalog = CatalogSnapshot::default().with_all([member("north"), member("south")]);
+    let caller = bound_to("north", Caller::local());
+    let mut policy = parse("default: enabled").unwrap().value;
+    policy.toolsets = Arc::new([("north".to_owned(), set("servers: [north]"))].into());
+    let policy = policy.narrowed(policy.access_of(&caller), &catalog);
+    let permit = |catalog: &CatalogSnapshot, cluster: &str| {
+        let arguments = raw(&json!({"cluster": cluster}));
+        let call = Call::new(ToolName::new("x_kubernetes_list"), arguments, Checking::Strict);
+        policy.permit(catalog, &caller, call)
+    };
+    let seen = catalog.showing(|source| policy.shows_source(source));
+    let list = seen.get("x_kubernetes_list").filter(|entry| policy.shows(entry)).unwrap();
+    assert_eq!(&*list.description, " (available on servers: north)");
+    assert_eq!(permit(&seen, "north").unwrap().entry().backend.as_str(), "north");
+    assert!(permit(&seen, "south").is_err());
+    // Not even where the other server is in the catalog.
+    assert!(permit(&catalog, "south").is_err());
 }
 
 /// The gateway's own tools that a caller sees.
