@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{
-    catalog::{CatalogSource, ToolEntry},
+    catalog::{CatalogSnapshot, CatalogSource, ToolEntry},
     name::BackendName,
     text,
 };
@@ -79,6 +79,17 @@ impl Absent {
 }
 
 impl GatewaySnapshot {
+    /// The catalog with the last known tools of absent servers. It shares everything with the catalog if there
+    /// are none.
+    pub(crate) fn listed(&self) -> CatalogSnapshot {
+        let lost = self.absent.values().filter_map(|absent| absent.last.as_deref());
+        lost.fold(self.catalog.clone(), |listed, last| {
+            let some =
+                last.some_tools(|entry: &ToolEntry| listed.get(entry.name.as_str()).is_none());
+            listed.with(some)
+        })
+    }
+
     /// The server of a tool that is listed although its server is absent.
     pub(crate) fn absence_of(&self, entry: &Arc<ToolEntry>) -> Option<&Absent> {
         let live = || self.catalog.get(entry.name.as_str());

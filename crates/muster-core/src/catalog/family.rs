@@ -68,6 +68,11 @@ impl CatalogSource {
         self.member.as_ref().map(|member| &member.family)
     }
 
+    /// The servers of the family that it stands for; none if it is not a family.
+    pub fn family_members(&self) -> &[BackendName] {
+        self.route.as_ref().map_or(&[], |route| &route.members)
+    }
+
     /// The member with some of its tools in the family; `None` if nothing changes.
     fn regrouped(&self, merged: &BTreeMap<Arc<str>, ToolName>) -> Option<Self> {
         let member = self.member.as_ref()?;

@@ -56,9 +56,18 @@ impl Toolset {
             };
             servers.iter().any(named) || source.info.tags.iter().any(|tag| tags.contains(tag))
         };
+        let mut backends: BTreeSet<BackendName> =
+            catalog.sources().filter(selects).map(|one| one.backend.clone()).collect();
+        // The tools of a family count as those of each of its servers. A call reaches only the servers that are
+        // selected, because it is judged by its server as well.
+        let families = catalog.sources().filter(|source| {
+            source.family_members().iter().any(|member| backends.contains(member))
+        });
+        let families: Vec<BackendName> = families.map(|family| family.backend.clone()).collect();
+        backends.extend(families);
         ResolvedToolset {
             selects_all: servers.is_empty() && tools.is_empty() && tags.is_empty(),
-            backends: catalog.sources().filter(selects).map(|one| one.backend.clone()).collect(),
+            backends,
             tools: tools.clone(),
             effect: *effect,
         }

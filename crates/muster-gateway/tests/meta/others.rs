@@ -178,12 +178,14 @@ fn get_prompt() {
     check("get_prompt", r#"{"name":"zzz"}"#, "!Prompt not found: zzz");
     let gateway = gateway();
     let arguments = r#"{"name":"x_srv_greet","arguments":{"who":"Ada","n":1.50,"b":true,"l":[1, "x"],"no":null}}"#;
+    // The picture is a block of its own, once.
+    let result = gateway.result("get_prompt", arguments);
     assert_eq!(
-        gateway.text("get_prompt", arguments),
-        r#"[{"role":"user","content":{"type":"text","text":"Hello Ada"}},{"role":"user","content":{"type":"image","data":"AA==","mimeType":"image/png","x":1.0}}]"#
+        result.get(),
+        r#"{"content":[{"type":"text","text":"[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"Hello Ada\"}},{\"role\":\"user\",\"content\":{\"type\":\"image\",\"mimeType\":\"image/png\",\"dataSize\":4,\"block\":1}}]"},{"type":"image","data":"AA==","mimeType":"image/png","x":1.0}],"isError":false}"#
     );
-    gateway.text("get_prompt", r#"{"name":"x_srv_bare","arguments":"{\"a\":1}"}"#);
-    gateway.text("get_prompt", r#"{"name":"x_srv_bare","arguments":null}"#);
+    gateway.result("get_prompt", r#"{"name":"x_srv_bare","arguments":"{\"a\":1}"}"#);
+    gateway.result("get_prompt", r#"{"name":"x_srv_bare","arguments":null}"#);
     assert_eq!(
         gateway.heard(),
         [

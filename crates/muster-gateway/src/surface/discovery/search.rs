@@ -7,7 +7,7 @@ use std::sync::Arc;
 use muster_core::{
     arguments::Arguments,
     call::Outcome,
-    catalog::{CatalogSource, ToolEntry, search::ToolFilter},
+    catalog::{CatalogSnapshot, CatalogSource, ToolEntry, search::ToolFilter},
     json::raw,
     schema,
     value::Value,
@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::bounds::Bounds;
 use crate::{
+    absent::Absent,
     dispatch::GatewaySnapshot,
     surface::meta::{arguments::MetaArguments, budget::Budget, unavailable::Unavailable},
 };
@@ -61,6 +62,9 @@ struct Found<'a> {
     category: Option<&'a str>,
     tags: &'a [String],
     input_schema: &'a RawValue,
+    /// Why it cannot be called now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<String>,
 }
 
 /// The filters of a search.
@@ -96,19 +100,20 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let (query, category, cli) = (text("query"), text("category"), text("cli"));
     // Part of a reply only where a server is missing: without servers replies are CLImax's, to the byte.
     let unavailable = Unavailable::of(state, bounds.budget.unwrap_or(Budget(usize::MAX)));
+    let listed = &state.listed();
     let answer = if query.or(category).or(cli).is_none() {
         Answer::Summary { summary: limited(summary(state), limit), unavailable }
     } else {
         let filter = ToolFilter::new(query, category, cli);
         let wanted = Wanted { filter: &filter, bounds };
-        let mut results = limited(found(state, wanted), limit);
+        let mut results = limited(found(state, listed, wanted), limit);
         // Words that match nowhere literally may still be ranked. A single word in another script is matched
         // literally only: that is part of the contract.
         let in_words = |query: &&str| query.is_ascii() || query.trim().contains(' ');
         if let Some(query) =
-            query.filter(in_words).filter(|_| found(state, wanted).next().is_none())
+            query.filter(in_words).filter(|_| found(state, listed, wanted).next().is_none())
         {
-            results = limited(ranked(state, query, wanted, limit).into_iter(), limit);
+            results = limited(ranked(state, listed, query, wanted, limit).into_iter(), limit);
         }
         Answer::Search { results, unavailable }
     };
@@ -128,15 +133,20 @@ fn summary(state: &GatewaySnapshot) -> impl Iterator<Item = Cli<'_>> {
     })
 }
 
-fn found<'a>(state: &'a GatewaySnapshot, wanted: Wanted<'_>) -> impl Iterator<Item = Found<'a>> {
-    let found = state.catalog.search(wanted.filter);
+fn found<'a>(
+    state: &'a GatewaySnapshot,
+    listed: &'a CatalogSnapshot,
+    wanted: Wanted<'_>,
+) -> impl Iterator<Item = Found<'a>> {
+    let found = listed.search(wanted.filter);
     let found = found.filter(move |(_, entry)| wanted.admits(state, entry));
-    found.map(|(source, entry)| item(source, entry))
+    found.map(|(source, entry)| item(state, source, entry))
 }
 
 /// The best matches, or none. A word that matches nowhere is not replaced by a similar one.
 fn ranked<'a>(
     state: &'a GatewaySnapshot,
+    listed: &'a CatalogSnapshot,
     query: &str,
     wanted: Wanted<'_>,
     limit: i128,
@@ -145,17 +155,21 @@ fn ranked<'a>(
         wanted.filter.matches_source(source) && wanted.admits(state, entry)
     };
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
-    let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);
+    let ranked = listed.ranker(listed.index()).search(query, admit, None, most);
     match ranked.verdict {
         SearchVerdict::NoSuchTool { .. } => Vec::new(),
         SearchVerdict::Found | SearchVerdict::Unsure => {
             let found = ranked.found.iter().filter(|found| !found.guessed);
-            found.map(|found| item(found.source, found.entry)).collect()
+            found.map(|found| item(state, found.source, found.entry)).collect()
         }
     }
 }
 
-fn item<'a>(source: &'a CatalogSource, entry: &'a ToolEntry) -> Found<'a> {
+fn item<'a>(
+    state: &GatewaySnapshot,
+    source: &'a CatalogSource,
+    entry: &'a Arc<ToolEntry>,
+) -> Found<'a> {
     Found {
         tool_name: entry.name.as_str(),
         description: &entry.description,
@@ -163,6 +177,7 @@ fn item<'a>(source: &'a CatalogSource, entry: &'a ToolEntry) -> Found<'a> {
         category: source.info.category.as_deref(),
         tags: &source.info.tags,
         input_schema: &entry.input_schema,
+        unavailable: state.absence_of(entry).map(Absent::summary),
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
 pub(super) fn not_found(state: &GatewaySnapshot, said: String, name: &str) -> String {
     let unavailable = Unavailable::of(state, Budget(usize::MAX));
     match absent(state, name) {
+        // Whether it has the tool is not known before it was connected once.
+        Some(absent) if absent.last.is_none() => not_connected(state, absent),
         Some(absent) => lines(&[said, not_connected(state, absent)]),
         None => lines(&[said, nearest(state, name), unavailable.sentence()]),
     }

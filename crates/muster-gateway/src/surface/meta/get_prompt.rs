@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use muster_core::{
     backend::{ResourceOperation, ResourceRequest},
     call::Outcome,
-    json::{Raw, RawObject},
+    json::{Raw, RawObject, raw},
 };
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_prompt,
     envelope::Text,
 };
-use crate::surface::ToolCall;
+use crate::{outputs::block::BlockAbout, surface::ToolCall};
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_prompt",
@@ -73,14 +74,68 @@ fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
     Ok(texts.to_raw())
 }
 
+/// The messages as text. Images, audio and binary resources follow as blocks, and the text names their numbers.
 fn messages(result: &RawValue) -> Outcome {
     let result = RawObject::parse(result).unwrap_or_default();
-    let messages = result.get("messages").map_or("[]", RawValue::get);
+    let messages = result.get("messages");
+    let (text, blocks) = match messages.and_then(lifted) {
+        Some((text, blocks)) => (Cow::Owned(text.get().to_owned()), blocks),
+        None => (Cow::Borrowed(messages.map_or("[]", RawValue::get)), Vec::new()),
+    };
+    let mut content = vec![raw(&Text::of(&text))];
+    content.extend(blocks);
     let mut answer = RawObject::new();
-    answer.set_value("content", &[Text::of(messages)]);
+    answer.set_value("content", &content);
     answer.set_value("isError", &false);
     if let Some(meta) = result.get("_meta") {
         answer.set("_meta", Cow::Borrowed(meta));
     }
     Outcome::Raw(answer.to_raw())
+}
+
+/// Messages without what is not text, and that as blocks; `None` if everything is text.
+fn lifted(messages: &RawValue) -> Option<(Raw, Vec<Raw>)> {
+    let messages: Vec<&RawValue> = serde_json::from_str(messages.get()).ok()?;
+    let mut blocks: Vec<Raw> = Vec::new();
+    let mut texts: Vec<Raw> = Vec::new();
+    for message in messages {
+        let mut object = RawObject::parse(message).unwrap_or_default();
+        match object.get("content").and_then(|content| Some((about(content)?, content.to_owned())))
+        {
+            Some((about, block)) => {
+                blocks.push(block);
+                object.set_value("content", &Lifted { about, block: blocks.len() });
+                texts.push(object.to_raw());
+            }
+            None => texts.push(message.to_owned()),
+        }
+    }
+    (!blocks.is_empty()).then(|| (raw(&texts), blocks))
+}
+
+/// The description of contents that are not text.
+fn about(content: &RawValue) -> Option<BlockAbout> {
+    let content = RawObject::parse(content)?;
+    let kind = content.get_text("type")?;
+    let holder = match kind.as_str() {
+        "image" | "audio" => content.clone(),
+        "resource" => RawObject::parse(content.get("resource")?)?,
+        _ => return None,
+    };
+    let data = holder.get_text(if kind == "resource" { "blob" } else { "data" })?;
+    Some(BlockAbout {
+        uri: holder.get_text("uri"),
+        mime_type: holder.get_text("mimeType"),
+        data_size: Some(data.len() as u64),
+        r#type: kind,
+    })
+}
+
+/// What is in the text in place of a block.
+#[derive(Serialize)]
+struct Lifted {
+    #[serde(flatten)]
+    about: BlockAbout,
+    /// The number of the block, from 1.
+    block: usize,
 }

@@ -85,17 +85,9 @@ pub(super) fn is_core(entry: &ToolEntry) -> bool {
 }
 
 impl ToolIndex {
-    /// The catalog with the last known tools of absent servers. It shares everything with the catalog
-    /// if there are none.
+    /// The catalog with the last known tools of absent servers.
     pub(super) fn listed(&self, state: &GatewaySnapshot) -> &CatalogSnapshot {
-        self.listed.get_or_init(|| {
-            let lost = state.absent.values().filter_map(|absent| absent.last.as_deref());
-            lost.fold(state.catalog.clone(), |listed, last| {
-                let is_free = |entry: &ToolEntry| listed.get(entry.name.as_str()).is_none();
-                let some = last.some_tools(is_free);
-                listed.with(some)
-            })
-        })
+        self.listed.get_or_init(|| state.listed())
     }
 
     /// The tools by origin and name.

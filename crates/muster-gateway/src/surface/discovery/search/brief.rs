@@ -48,6 +48,8 @@ struct BriefTool<'a> {
     args: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Effect>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<&'a str>,
 }
 
 /// As many results as `budget` holds, in order.
@@ -101,12 +103,13 @@ fn of_cli<'a>(cli: &Cli<'a>) -> BriefCli<'a> {
     BriefCli { name: cli.name, description: summary(cli.description), tool_count: cli.tool_count }
 }
 
-fn of_tool<'a>(state: &GatewaySnapshot, found: &Found<'a>) -> BriefTool<'a> {
+fn of_tool<'a>(state: &GatewaySnapshot, found: &'a Found<'a>) -> BriefTool<'a> {
     BriefTool {
         tool_name: found.tool_name,
         description: summary(found.description),
         cli_name: found.cli_name,
         args: signature::line(found.input_schema, MAX_SIGNATURE),
         effect: state.catalog.get(found.tool_name).map(|entry| state.policy.effect(entry)),
+        unavailable: found.unavailable.as_deref(),
     }
 }
