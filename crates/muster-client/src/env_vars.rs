@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 19] = [
+pub const ALL: [(&str, &str); 20] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -44,6 +44,7 @@ pub const ALL: [(&str, &str); 19] = [
     ("TMPDIR", "The directory of the REPL history; default `/tmp`"),
     ("MUSTER_RELEASES_URL", "The URL of the release document that `muster self-update` reads"),
     ("MUSTER_COMPLETE", "Set by completion scripts to the name of the shell"),
+    ("MUSTER_COMPLETE_BRIEF", "The same in scripts without descriptions"),
     ("VISUAL", "The editor of `muster edit`"),
     ("EDITOR", "The editor of `muster edit` if `VISUAL` is not set; default `vi`"),
     ("PATH", "Where programs are looked up, unless a config's `env` sets its own"),

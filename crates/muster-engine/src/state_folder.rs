@@ -102,6 +102,12 @@ impl StateFolder {
         )))
     }
 
+    /// Creates the folder if necessary, and checks that it can be written to.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.create()?;
+        Ok(rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK)?)
+    }
+
     fn record_path(&self) -> PathBuf {
         self.path.join(RECORD)
     }

@@ -9,7 +9,7 @@ use clap_complete::CompleteEnv;
 
 use crate::{
     climax,
-    commands::{self, Command},
+    commands::{Command, completion},
     error::CommandError,
     log, output,
 };
@@ -46,8 +46,11 @@ pub fn main() -> ExitCode {
     if is_climax(std::env::args_os().next()) {
         return climax::run(std::env::args_os().skip(1));
     }
-    CompleteEnv::with_factory(Cli::command).var(commands::completion::ASKED_BY).complete();
-    if let Some(code) = commands::completion::complete_if_asked(&mut Cli::command()) {
+    CompleteEnv::with_factory(Cli::command).var(completion::ASKED_BY).complete();
+    CompleteEnv::with_factory(|| completion::without_descriptions(Cli::command()))
+        .var(completion::ASKED_BRIEFLY_BY)
+        .complete();
+    if let Some(code) = completion::complete_if_asked(&mut Cli::command()) {
         return code;
     }
     let words: Vec<String> =

@@ -26,6 +26,8 @@ use crate::{error::CommandError, output::Printer, output::format::OutputFormat};
 
 /// The environment variable by which a script requests completions.
 pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
+/// The one of scripts without descriptions.
+pub(crate) const ASKED_BRIEFLY_BY: &str = "MUSTER_COMPLETE_BRIEF";
 
 /// Print a completion script for a shell
 ///
@@ -40,6 +42,9 @@ Examples:
 pub(crate) struct Completion {
     /// The shell
     shell: Shell,
+    /// Complete without descriptions
+    #[arg(long)]
+    no_descriptions: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -58,9 +63,17 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
         Shell::Powershell => &Powershell,
     };
     let mut script = Vec::new();
-    shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
+    let variable = if args.no_descriptions { ASKED_BRIEFLY_BY } else { ASKED_BY };
+    shell.write_registration(variable, "muster", "muster", "muster", &mut script)?;
     Printer::stdout().line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command without descriptions of its subcommands and arguments.
+pub(crate) fn without_descriptions(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| arg.help(None::<&str>).long_help(None::<&str>)).mut_subcommands(|sub| {
+        without_descriptions(sub.about(None::<&str>).long_about(None::<&str>))
+    })
 }
 
 /// The requests of the original's completion scripts: with descriptions, and without.
@@ -155,7 +168,7 @@ pub(super) fn stopped() -> ArgValueCompleter {
 }
 
 pub(super) fn deleted() -> ArgValueCompleter {
-    kinds_of(resource_kinds::DELETED)
+    among(|| super::delete::all_kinds().into_iter().map(str::to_owned).collect())
 }
 
 pub(super) fn restarted() -> ArgValueCompleter {

@@ -44,6 +44,15 @@ fn live_names_are_completed() {
     assert!(!nobody.contains("error"), "{nobody}");
     for shell in ["bash", "zsh", "fish", "powershell"] {
         assert!(desk.run(&["completion", shell]).contains("MUSTER_COMPLETE"), "{shell}");
+        let brief = desk.run(&["completion", shell, "--no-descriptions"]);
+        assert!(brief.contains("MUSTER_COMPLETE_BRIEF"), "{shell}");
+    }
+    for (variable, is_described) in [("MUSTER_COMPLETE", true), ("MUSTER_COMPLETE_BRIEF", false)] {
+        let output =
+            desk.command().env(variable, "fish").args(["--", "muster", "sear"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.starts_with("search"), "{variable}: {said}");
+        assert_eq!(said.contains('\t'), is_described, "{variable}: {said}");
     }
 }
 

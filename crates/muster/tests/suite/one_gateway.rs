@@ -333,6 +333,25 @@ fn a_gateway_with_a_state_folder_of_its_own() {
 }
 
 #[test]
+fn a_client_without_a_folder_for_state_gets_a_gateway_of_its_own() {
+    let user = User::new();
+    let temporary = user.home.file("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = user.command(MUSTER);
+    command.arg("standalone").env("XDG_STATE_HOME", "/proc/none").env("TMPDIR", &temporary);
+    let mut client = Bridge::start(command);
+    assert!(client.initialize()["result"].is_object());
+    assert!(client.call("x_marks_mark", json!({"word": "hello"})).contains("done"));
+    let lock = fs::read_dir(&temporary).unwrap().find_map(|entry| {
+        File::options().read(true).write(true).open(entry.unwrap().path().join("gateway.lock")).ok()
+    });
+    let said = client.leave();
+    assert!(said.contains("this client gets a gateway of its own"), "{said}");
+    // It ends with its client.
+    fcntl_lock(lock.unwrap(), FlockOperation::LockExclusive).unwrap();
+}
+
+#[test]
 fn a_gateway_in_the_background() {
     let user = User::new();
     let started = user.run(&["serve", "--background"]);
