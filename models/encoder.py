@@ -1,0 +1,99 @@
+"""The sentence encoder in PyTorch: a BERT encoder with mean pooling, as `crates/muster-search/src/encoder.rs` runs it."""
+import json, re
+
+import numpy as np
+import torch
+from tokenizers import BertWordPieceTokenizer
+from transformers import BertConfig, BertModel
+
+LONGEST = 360  # characters of a tool's text, as in crates/muster-search/src/meaning.rs
+TOKENS = 128  # word pieces of a text, as in crates/muster-search/src/encoder/bert.rs
+
+_camel = re.compile(r"([a-z0-9])([A-Z])")
+
+
+def split(name):
+    """The words of an identifier."""
+    return " ".join(re.sub(r"[\W_]+", " ", _camel.sub(r"\1 \2", name)).split())
+
+
+def described(server, name, description):
+    """The text that is embedded for a tool."""
+    return f"{split(name)}. {split(server)}. {' '.join((description or '').split())}"[:LONGEST]
+
+
+def views(server, name, description):
+    """Three texts for a tool; the largest cosine counts."""
+    first = re.split(r"(?<=[.!?])\s", " ".join((description or "").split()))[0]
+    return [described(server, name, description), f"{split(name)}. {split(server)}.", f"{split(name)}. {first}"[:LONGEST]]
+
+
+def read_tensors(path):
+    """The tensors of a safetensors file as float32; int8 ones are multiplied by their row's scale."""
+    data = open(path, "rb").read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    kinds = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "I64": np.int64}
+    raw = {}
+    for name, about in header.items():
+        if name == "__metadata__":
+            continue
+        start, end = about["data_offsets"]
+        raw[name] = np.frombuffer(data[8 + size + start:8 + size + end], kinds[about["dtype"]]).reshape(about["shape"])
+    out = {}
+    for name, values in raw.items():
+        if name.endswith(".scale") or values.dtype == np.int64:
+            continue
+        values = values.astype(np.float32)
+        if f"{name}.scale" in raw:
+            values = values * raw[f"{name}.scale"][:, None]
+        out[name] = torch.from_numpy(np.array(values))
+    return out
+
+
+def load(folder, device="cpu"):
+    """The model and the tokenizer of a folder with config.json, vocab.txt and model.safetensors."""
+    about = json.load(open(f"{folder}/config.json"))
+    tensors = {k.removeprefix("bert."): v for k, v in read_tensors(f"{folder}/model.safetensors").items()}
+    about["max_position_embeddings"] = tensors["embeddings.position_embeddings.weight"].shape[0]
+    config = BertConfig(**{k: v for k, v in about.items() if k not in ("architectures", "torch_dtype", "dtype", "_name_or_path", "transformers_version")})
+    model = BertModel(config, add_pooling_layer=False)
+    missing, _ = model.load_state_dict(tensors, strict=False)
+    missing = [m for m in missing if not m.endswith(("position_ids", "token_type_ids"))]
+    if missing:
+        raise SystemExit(f"{folder}: weights are missing: {missing[:5]}")
+    tokenizer = BertWordPieceTokenizer(f"{folder}/vocab.txt", lowercase=True)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(TOKENS)
+    if tokenizer.encode("list pull requests").ids.count(100):
+        raise SystemExit("the tokenizer maps plain words to unknown tokens")
+    return model.to(device), tokenizer
+
+
+def encode(model, ids, device):
+    """The vectors of tokenised texts, of length 1."""
+    lengths = np.array([len(i) for i in ids])
+    mask = np.arange(lengths.max())[None, :] < lengths[:, None]
+    table = np.zeros(mask.shape, np.int64)
+    table[mask] = np.concatenate([np.asarray(i) for i in ids])
+    table, mask = torch.from_numpy(table).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
+    states = model(input_ids=table, attention_mask=mask).last_hidden_state.float()
+    weight = mask.unsqueeze(-1).float()
+    return torch.nn.functional.normalize((states * weight).sum(1) / weight.sum(1), dim=-1)
+
+
+@torch.no_grad()
+def embed(model, tokenizer, texts, device="cpu", batch=512):
+    """The vectors of texts as a numpy array."""
+    model.eval()
+    ids = [e.ids for e in tokenizer.encode_batch(list(texts))]
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    out = None
+    for start in range(0, len(order), batch):
+        part = order[start:start + batch]
+        with torch.autocast(device, torch.bfloat16, enabled=False):
+            vectors = encode(model, [ids[i] for i in part], device).cpu().numpy()
+        if out is None:
+            out = np.zeros((len(ids), vectors.shape[1]), np.float32)
+        out[part] = vectors
+    return out

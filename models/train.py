@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Fine-tunes a sentence encoder for tool search.
+
+    python3 models/train.py --base BASE --sets SETS --weak weak.json.gz --written written.jsonl.gz --out OUT [options]
+
+BASE is a folder with config.json, vocab.txt and model.safetensors (all-MiniLM-L6-v2). Contrastive training (InfoNCE):
+a batch holds questions of one source, their right tools, and for each question hard negatives: a near tool of the whole
+list and, where servers are known, a near sibling of the same server (a near miss). All tools that are right for a
+question are masked. The result is averaged with BASE; the share and the figures are chosen on the tuning sets only.
+
+The sources `toollinkos` and `sealtools_dev` of the weak data are left out, since they are the tuning sets.
+"""
+import argparse, gzip, json, os, random, shutil, struct, time
+
+import numpy as np
+import torch
+
+import data, encoder, evaluate
+
+ALIKE = .85  # cosine of two tools' texts above which neither is a negative for the other's questions
+TUNING_SOURCES = ("toollinkos", "sealtools", "sealtools_dev")
+
+
+class Source:
+    """Documents, and questions with the numbers of their right documents."""
+
+    def __init__(self, name, docs, pairs, weight):
+        self.name, self.docs, self.pairs, self.weight = name, docs, pairs, weight
+        self.servers = [d[0] if isinstance(d, tuple) else None for d in docs]
+        same = {}
+        self.kind = [same.setdefault(self.text(i), i) for i in range(len(docs))]  # equal texts count as one document
+
+    def text(self, i):
+        doc = self.docs[i]
+        return encoder.described(*doc) if isinstance(doc, tuple) else doc[:encoder.LONGEST]
+
+    def varied(self, i, rng):
+        """The text of a document, at times without its name, its server or its details."""
+        doc, draw = self.docs[i], rng.random()
+        if not isinstance(doc, tuple):
+            parts = doc.split(". ", 2)
+            return (parts[-1] if draw < .3 and len(parts) == 3 and len(parts[-1]) > 20 else doc)[:encoder.LONGEST]
+        whole, short, first = encoder.views(*doc)
+        if draw < .50:
+            return whole
+        if draw < .62:
+            return short
+        if draw < .78:
+            return first
+        description = " ".join(doc[2].split())
+        if draw < .90 or len(description) < 20:
+            return f"{encoder.split(doc[1])}. {description}"[:encoder.LONGEST]
+        return description[:encoder.LONGEST]
+
+
+def sources(options):
+    out = []
+    weak = json.load(gzip.open(options.weak, "rt"))
+    for name, part in weak.items():
+        if not name.startswith(TUNING_SOURCES):
+            pairs = [(q, list(ids)) for q, ids in part["pairs"]]
+            out.append(Source(name, part["docs"], pairs, options.weak_weight * len(pairs) ** .5))
+    docs, pairs = [], []
+    for line in gzip.open(options.written, "rt"):
+        tool = json.loads(line)
+        docs.append((tool["server"], tool["name"], tool["description"]))
+        pairs += [(q, [len(docs) - 1]) for q in tool["queries"]]
+    out.append(Source("written", docs, pairs, options.written_weight * len(pairs) ** .5))
+    tools = list(data.tools().values())
+    place = {t["id"]: i for i, t in enumerate(tools)}
+    docs = [(t["server"], t["name"], t["description"]) for t in tools]
+    pairs = [(q, [place[i] for i in ids]) for q, ids in data.questions() if not any(data.held_out(tools[place[i]]["server"]) for i in ids)]
+    out.append(Source("ours", docs, pairs, options.our_weight * len(pairs) ** .5))
+    return [s for s in out if s.weight > 0 and s.pairs]
+
+
+def mine(source, model, tokenizer, device, depth=16):
+    """For each question, near documents that are not right: of the whole list, and of the right tool's server."""
+    docs = torch.from_numpy(encoder.embed(model, tokenizer, [source.text(i) for i in range(len(source.docs))], device)).to(device)
+    asked = torch.from_numpy(encoder.embed(model, tokenizer, [q for q, _ in source.pairs], device)).to(device)
+    by_server = {}
+    for i, server in enumerate(source.servers):
+        by_server.setdefault(server, []).append(i)
+    near, siblings = [], []
+    for start in range(0, len(asked), 1024):
+        scores = asked[start:start + 1024] @ docs.T
+        # A tool that reads almost like the right one may well be right, too.
+        alike = docs[[source.pairs[start + row][1][0] for row in range(len(scores))]] @ docs.T > ALIKE
+        scores = scores.masked_fill(alike, -1)
+        best = scores.topk(min(depth + 8, len(docs))).indices.tolist()
+        scores = scores.cpu().numpy()
+        for row, ids in enumerate(best):
+            right = source.pairs[start + row][1]
+            kinds = {source.kind[i] for i in right}
+            near.append([i for i in ids if source.kind[i] not in kinds and scores[row][i] > -1][:depth])
+            server = source.servers[right[0]]
+            same = [i for i in by_server[server] if source.kind[i] not in kinds and scores[row][i] > -1] if server else []
+            siblings.append(sorted(same, key=lambda i: -scores[row][i])[:8])
+    return near, siblings
+
+
+def typo(text, rng):
+    """The text as typed in haste: one letter swapped, dropped or doubled."""
+    at = rng.randrange(max(1, len(text) - 1))
+    draw = rng.random()
+    if draw < .4:
+        return text[:at] + text[at + 1:at + 2] + text[at:at + 1] + text[at + 2:]
+    return text[:at] + text[at + 1:] if draw < .8 else text[:at] + text[at:at + 1] + text[at:]
+
+
+def train(options, model, tokenizer, all_sources, mined, device):
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    model.train()
+    steps, batch = options.steps, options.batch
+    decay = [p for n, p in model.named_parameters() if p.ndim > 1]
+    plain = [p for n, p in model.named_parameters() if p.ndim == 1]
+    optimiser = torch.optim.AdamW([{"params": decay, "weight_decay": .01}, {"params": plain, "weight_decay": 0}], lr=options.lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: min((s + 1) / (.1 * steps), max(0, (steps - s) / (.9 * steps))))
+    orders = {s.name: [] for s in all_sources}
+    losses, started = [], time.time()
+    for step in range(steps):
+        source = rng.choices(all_sources, [s.weight for s in all_sources])[0]
+        near, siblings = mined[source.name]
+        order = orders[source.name]
+        if len(order) < batch:
+            fresh = list(range(len(source.pairs)))
+            rng.shuffle(fresh)
+            order += fresh
+        taken, orders[source.name] = order[:batch], order[batch:]
+        right = [rng.choice(source.pairs[i][1]) for i in taken]
+        columns = list(right)
+        for i in taken:
+            if near[i]:
+                columns.append(rng.choice(near[i]))
+            if siblings[i]:
+                columns.append(rng.choice(siblings[i]))
+        kinds = np.array([source.kind[c] for c in columns])
+        mask = np.zeros((len(taken), len(columns)), bool)
+        for row, i in enumerate(taken):
+            for r in source.pairs[i][1]:
+                mask[row] |= kinds == source.kind[r]
+            mask[row, row] = False
+        questions = [source.pairs[i][0] for i in taken]
+        questions = [typo(q, rng) if rng.random() < options.typos else q for q in questions]
+        asked = [e.ids for e in tokenizer.encode_batch(questions)]
+        docs = [e.ids for e in tokenizer.encode_batch([source.varied(c, rng) for c in columns])]
+        with torch.autocast(device, torch.bfloat16):
+            a, d = encoder.encode(model, asked, device), encoder.encode(model, docs, device)
+        scores = (a @ d.T) / options.temperature
+        scores = scores.masked_fill(torch.from_numpy(mask).to(device), -1e4)
+        target = torch.arange(len(taken), device=device)
+        loss = torch.nn.functional.cross_entropy(scores, target)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        losses.append(loss.item())
+        if step % 200 == 199:
+            print(f"  step {step + 1} loss {np.mean(losses[-200:]):.3f} {time.time() - started:.0f} s", flush=True)
+
+
+def average(base, new, share):
+    return {k: (1 - share) * base[k] + share * new[k] if base[k].is_floating_point() else base[k] for k in base}
+
+
+def write(state, options, folder):
+    """The weights as float32 in the safetensors format, with the base model's config.json and vocab.txt."""
+    os.makedirs(folder, exist_ok=True)
+    header, parts, start = {}, [], 0
+    for name, tensor in state.items():
+        if not tensor.is_floating_point():
+            continue
+        values = tensor.detach().float().cpu().numpy()
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [start, start + values.nbytes]}
+        start += values.nbytes
+        parts.append(values.tobytes())
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(f"{folder}/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    for name in ("config.json", "vocab.txt"):
+        shutil.copy(f"{options.base}/{name}", f"{folder}/{name}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("base", "sets", "weak", "written", "out"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--lr", type=float, default=3e-5)
+    parser.add_argument("--temperature", type=float, default=.05)
+    parser.add_argument("--typos", type=float, default=.05)
+    parser.add_argument("--weak-weight", type=float, default=1.0)
+    parser.add_argument("--written-weight", type=float, default=2.0)
+    parser.add_argument("--our-weight", type=float, default=2.0)
+    parser.add_argument("--shares", default="0.5,0.6,0.7,0.8,0.9,1.0")
+    parser.add_argument("--seed", type=int, default=19)
+    options = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, tokenizer = encoder.load(options.base, device)
+    base = {k: v.clone() for k, v in model.state_dict().items()}
+    sets = evaluate.Sets(options.sets, evaluate.TUNING + ["held"])
+    all_sources = sources(options)
+    print({s.name: (len(s.docs), len(s.pairs), round(s.weight)) for s in all_sources})
+    print(evaluate.table(sets.measure(model, tokenizer, device)), flush=True)
+    mined = {s.name: mine(s, model, tokenizer, device) for s in all_sources}
+    train(options, model, tokenizer, all_sources, mined, device)
+    new = {k: v.clone() for k, v in model.state_dict().items()}
+    best = None
+    for share in map(float, options.shares.split(",")):
+        model.load_state_dict(average(base, new, share))
+        result = sets.measure(model, tokenizer, device)
+        means = {c: sum(r[c]["nDCG@10"] for r in result.values()) / len(result) for c in next(iter(result.values()))}
+        print(share, {c: round(m, 4) for c, m in means.items()}, flush=True)
+        figure = max(m for c, m in means.items() if "a=" in c)
+        if best is None or figure > best[0]:
+            best = (figure, share, result)
+    figure, share, result = best
+    print(f"best share {share}: {figure:.4f}\n{evaluate.table(result)}")
+    write(average(base, new, share), options, options.out)
+
+
+if __name__ == "__main__":
+    main()
