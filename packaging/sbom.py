@@ -1,4 +1,4 @@
-"""The software bill of materials: every crate that is linked into the programs, as CycloneDX 1.5."""
+"""The software bill of materials: every crate that the programs are built from, as CycloneDX 1.5."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def document(target):
 
 
 def _graph(target):
-    """Packages by id, what each links (not what its tests need), and the id of muster."""
+    """Packages by id, what each depends on (its tests and build script aside), and the id of muster."""
     command = ["cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target.triple}"]
     shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     data = json.loads(shown)

@@ -6,8 +6,8 @@
 
 Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools,
 `muster serve` must answer `/health`, and manual pages and completions must be where they belong. Prints how long it takes
-from the install command to the first answer, and fails above five seconds. Needs root or user namespaces; installs
-mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
+from the install command to the first answer; above five seconds fails, unless the machine is overloaded. Needs root or
+user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
 """
 
 import argparse
@@ -243,7 +243,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="muster-trial-") as folder:
             try:
                 seconds = trial(kind, packages, pathlib.Path(folder))
-                if seconds > MOST_SECONDS:
+                # Where more work waits than there are cores, the time says nothing about the package.
+                if seconds > MOST_SECONDS and os.getloadavg()[0] <= (os.cpu_count() or 1):
                     raise Failed(f"{seconds:.2f} s from the install command to the first answer")
             except (Failed, subprocess.CalledProcessError, OSError, ValueError) as error:
                 failed += 1

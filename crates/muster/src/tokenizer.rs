@@ -2,7 +2,7 @@
 //!
 //! Its vocabulary is linked in as merges, a third of the size of the list of its tokens.
 
-use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR, Rank};
+use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR};
 
 use crate::error::CommandError;
 
@@ -24,7 +24,7 @@ impl Tokenizer {
             |reason: String| CommandError::new(format!("cannot load the tokenizer: {reason}"));
         let tokens =
             tokens(MERGES).ok_or_else(|| failed("its vocabulary is damaged".to_owned()))?;
-        let ranks = tokens.into_iter().zip(0 as Rank..).collect();
+        let ranks = tokens.into_iter().zip(0..).collect();
         let core = CoreBPE::new(ranks, [].into_iter().collect(), O200K_BASE_PAT_STR);
         core.map(Self).map_err(|err| failed(err.to_string()))
     }
