@@ -3,7 +3,7 @@
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlDocument {
-    /// The lines of the file before it. Its text is padded with them, so that lines are those of the file.
+    /// Its text, after an empty line for each line of the file before it, so that line numbers are those of the file.
     pub text: String,
     /// The line that it starts in, from 1.
     pub line: usize,

@@ -169,7 +169,15 @@ fn is_plain(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '/')
         && !text.ends_with([' ', ':'])
         && text.chars().all(usual)
+        && !is_number_of_yaml_1_2(text)
         && yaml::parse(text).is_ok_and(|node| node.as_text() == Some(text))
+}
+
+/// Whether text that begins with a letter or digit is a number of YAML 1.2, though not of 1.1: `12e34`, `0o17`.
+fn is_number_of_yaml_1_2(text: &str) -> bool {
+    let is_float =
+        || text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok();
+    text.starts_with("0o") || is_float()
 }
 
 fn quoted(text: &str) -> String {
@@ -254,6 +262,17 @@ mod tests {
         "#]]
         .assert_eq(&document(&value));
         assert_eq!(yaml::parse(&document(&value)).unwrap().to_value(), Value::Map(value));
+    }
+
+    #[test]
+    fn text_stays_text_for_readers_of_every_version() {
+        for number in ["12e34", "0o17", "1.e3", "12", "0x1f", "1_000"] {
+            let written = document(&[(text("v"), text(number))]);
+            assert_eq!(written, format!("v: \"{number}\"\n"));
+        }
+        for plain in ["nan", "inf", "12e", "0a", "1.2.3"] {
+            assert_eq!(document(&[(text("v"), text(plain))]), format!("v: {plain}\n"));
+        }
     }
 
     #[test]
