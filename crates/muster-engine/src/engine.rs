@@ -91,6 +91,16 @@ pub struct Engine {
     tasks: TaskTracker,
 }
 
+/// Prepares the folders, and warns of settings without effect.
+fn prepare(store: &ConfigStore, files: &Files) {
+    if let Err(error) = store.prepare() {
+        tracing::warn!("cannot write to {}: {error}", store.root().display());
+    }
+    if files.settings.kubernetes {
+        tracing::warn!("`kubernetes: true` has no effect: resources are files");
+    }
+}
+
 impl Engine {
     /// Starts from `files`, which were just read from `store`. Returns at once; servers connect concurrently
     /// afterwards.
@@ -106,12 +116,7 @@ impl Engine {
             logins,
             telemetry,
         } = options;
-        if let Err(error) = store.prepare() {
-            tracing::warn!("cannot write to {}: {error}", store.root().display());
-        }
-        if files.settings.kubernetes {
-            tracing::warn!("`kubernetes: true` has no effect: resources are files");
-        }
+        prepare(&store, &files);
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
         store.forget_services(&files);
         let journal = EventJournal::start(store.state(), &tasks);
@@ -169,6 +174,7 @@ impl Engine {
             destructive,
             calls_at_once,
             workflows,
+            tasks: tasks.clone(),
         };
         let supervisor = Supervisor::new(connect, timing, &handle, tasks.clone());
         let state = with_core_tools(&handle);

@@ -21,6 +21,7 @@ use muster_core::{
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
 
 use self::list_hashes::ListHashes;
 pub(crate) use self::{
@@ -89,6 +90,8 @@ pub(crate) struct Deps {
     pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
     pub(crate) workflows: WorkflowDeps,
+    /// What is written in the background, and finished before the gateway ends.
+    pub(crate) tasks: TaskTracker,
 }
 
 /// Where results are published.

@@ -29,6 +29,10 @@ pub(crate) struct Worker {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every message is a call, and a box would be an allocation for each"
+)]
 enum Message {
     Finished(FinishedCall),
     /// Tells when everything before it is written.

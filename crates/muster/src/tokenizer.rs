@@ -54,13 +54,13 @@ fn tokens(merges: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashMap, env, fs, path::Path};
+    use std::{collections::BTreeMap, env, fs, path::Path};
 
     use super::*;
 
     /// The merges of a vocabulary: each token is split as the encoder would merge it last.
     fn merges(tokens: &[Vec<u8>]) -> Vec<u8> {
-        let ranks: HashMap<&[u8], usize> =
+        let ranks: BTreeMap<&[u8], usize> =
             tokens.iter().enumerate().map(|(rank, token)| (token.as_slice(), rank)).collect();
         let mut columns = vec![Vec::new(); COLUMNS];
         for (rank, token) in tokens.iter().enumerate().skip(BYTES) {
@@ -85,7 +85,9 @@ mod tests {
         let reference = tiktoken_rs::o200k_base().unwrap();
         let token = |rank| reference.decode_bytes(&[rank]).ok();
         let expected: Vec<Vec<u8>> = (0..).map_while(token).collect();
-        if env::var_os("UPDATE_EXPECT").is_some() {
+        #[expect(clippy::disallowed_methods, reason = "a variable of tests, not of the program")]
+        let is_update = env::var_os("UPDATE_EXPECT").is_some();
+        if is_update {
             let file =
                 Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tokenizer/o200k_base.merges");
             fs::write(file, merges(&expected)).unwrap();

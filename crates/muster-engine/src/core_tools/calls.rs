@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use muster_core::observer::CallStatus;
 use muster_telemetry::history::{CallFilter, HistoryReader, StatusFilter};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Args, CoreTool, Failure, ToolAudience, ToolReply, object};
 use crate::{events::parse_time, handle::Handle};
@@ -23,10 +23,19 @@ pub(super) const TOOLS: &[CoreTool] = &[
                   All filters must match.",
         schema: || {
             let mut properties = filters();
-            properties["before"] = json!({"type": "number", "description": "Only calls before the one with this id: the `next` of the page before"});
-            properties["after"] =
-                json!({"type": "number", "description": "Only calls after the one with this id"});
-            properties["limit"] = json!({"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, up to 1000"});
+            let mut put = |name: &str, schema| drop(properties.insert(name.to_owned(), schema));
+            put(
+                "before",
+                json!({"type": "number", "description": "Only calls before the one with this id: the `next` of the page before"}),
+            );
+            put(
+                "after",
+                json!({"type": "number", "description": "Only calls after the one with this id"}),
+            );
+            put(
+                "limit",
+                json!({"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, up to 1000"}),
+            );
             json!({"type": "object", "properties": properties})
         },
         run: |handle, _, args| Box::pin(list(handle, args)),
@@ -52,15 +61,27 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
 ];
 
-fn filters() -> Value {
-    json!({
-        "server": {"type": "string", "description": "Only calls to this server"},
-        "tool": {"type": "string", "description": "Only calls of this tool"},
-        "caller": {"type": "string", "description": "Only calls of this subject or static token"},
-        "status": {"type": "string", "description": "Only calls that ended like this: ok, failed, needs_input, cancelled, unknown, arguments, denied, unavailable, refused, too_deep, or error for any error"},
-        "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
-        "until": {"type": "string", "description": "Not after; written like `since`"},
-    })
+fn filters() -> Map<String, Value> {
+    let filters = [
+        ("server", "Only calls to this server"),
+        ("tool", "Only calls of this tool"),
+        ("caller", "Only calls of this subject or static token"),
+        (
+            "status",
+            "Only calls that ended like this: ok, failed, needs_input, cancelled, unknown, arguments, denied, unavailable, refused, too_deep, or error for any error",
+        ),
+        (
+            "since",
+            "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS",
+        ),
+        ("until", "Not after; written like `since`"),
+    ];
+    filters
+        .into_iter()
+        .map(|(name, description)| {
+            (name.to_owned(), json!({"type": "string", "description": description}))
+        })
+        .collect()
 }
 
 fn filter(args: &Args) -> Result<CallFilter, Failure> {

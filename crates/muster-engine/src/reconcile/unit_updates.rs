@@ -97,7 +97,7 @@ impl Reconciler {
     fn store_listing(&self, server: &Arc<McpServer>, listing: &ServerListing) {
         let (store, server) = (Arc::clone(&self.deps.store), Arc::clone(server));
         let listing = ServerListing { tools: listing.tools.clone(), ..ServerListing::default() };
-        tokio::spawn(async move {
+        self.deps.tasks.spawn(async move {
             if let Err(error) = store.write_listing(&server, &listing).await {
                 tracing::debug!("the tools of {} are not stored: {error}", server.name);
             }

@@ -5,9 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Whether a file of this name is the gateway's.
+type IsOwn = fn(&str) -> bool;
+
 /// The folders of state in the configuration directories of earlier versions, and which files in them are the
 /// gateway's. A configuration directory may be a project with folders of these names.
-const FOLDERS: [(&str, fn(&str) -> bool); 3] =
+const FOLDERS: [(&str, IsOwn); 3] =
     [("workflow_executions", is_execution), ("events", is_journal), ("outputs", is_output)];
 /// Written once a folder was copied and could not be removed, so that it is not copied again.
 const COPIED: &str = "copied-from-config";
@@ -38,7 +41,7 @@ pub(super) fn take_over(config: &Path, state: &Path) {
 }
 
 /// Whether a folder has files, and all of them are the gateway's.
-fn has_only(folder: &Path, is_own: fn(&str) -> bool) -> bool {
+fn has_only(folder: &Path, is_own: IsOwn) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let mut entries = entries.peekable();
     entries.peek().is_some()

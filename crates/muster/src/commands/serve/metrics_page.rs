@@ -21,12 +21,15 @@ use tokio::sync::watch;
 
 const PATH: &str = "/metrics";
 
+/// The role of a caller.
+type Roles = dyn Fn(&Caller) -> Role + Send + Sync;
+
 /// The page. It is for operators, and for those whom the settings name.
 pub(super) struct MetricsPage {
     telemetry: Telemetry,
     access: MetricsAccess,
     guard: Arc<dyn Authenticator>,
-    roles: Box<dyn Fn(&Caller) -> Role + Send + Sync>,
+    roles: Box<Roles>,
     view: watch::Receiver<Arc<View>>,
     state: watch::Receiver<Arc<GatewaySnapshot>>,
     connections: Arc<ConnectionCounter>,

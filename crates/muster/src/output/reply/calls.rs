@@ -72,7 +72,7 @@ impl ReplyView for CallStats {
         let table = table::list(TOOL_COLUMNS, &tools, style);
         let mut page = format!("{calls} calls, {errors} errors since {since}\n\n{table}");
         if let Some(more) = self.tools.len().checked_sub(MAX_TOOLS).filter(|more| *more > 0) {
-            page.push_str(&format!("\n\n{more} more tools: `muster stats --output json`"));
+            page = format!("{page}\n\n{more} more tools: `muster stats --output json`");
         }
         page
     }
