@@ -11,7 +11,7 @@ pub mod ranked;
 pub mod search;
 mod template;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use rpds::RedBlackTreeMapSync;
 
@@ -270,7 +270,7 @@ impl CatalogSnapshot {
 
     fn regroup_all(&mut self, families: &[Option<Arc<ServerFamily>>]) {
         let names = families.iter().flatten().map(|family| family.name.as_str());
-        for name in names.collect::<std::collections::BTreeSet<_>>() {
+        for name in names.collect::<BTreeSet<_>>() {
             self.regroup(name);
         }
     }
@@ -326,9 +326,11 @@ impl CatalogSnapshot {
         self.sources().flat_map(|source| &source.prompts)
     }
 
-    /// The resources in the order of their sources.
+    /// The resources in the order of their sources. Of several with one URI, only the first can be read.
     pub fn resources(&self) -> impl Iterator<Item = &CatalogItem> {
-        self.sources().flat_map(|source| &source.resources)
+        let mut seen = BTreeSet::new();
+        let all = self.sources().flat_map(|source| &source.resources);
+        all.filter(move |resource| seen.insert(&resource.name))
     }
 
     /// The resource templates in the order of their sources.
@@ -384,7 +386,7 @@ impl CatalogSnapshot {
 
     /// The callable tools, each at the position where its name first occurs.
     pub fn by_first_definition(&self) -> Vec<&Arc<ToolEntry>> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         self.sources()
             .flat_map(|source| &source.entries)
             .filter(|entry| seen.insert(&entry.name))

@@ -20,7 +20,8 @@ const NAME_PARTS: [&str; 12] = [
     "session",
 ];
 /// Words of a name that mark a secret only if they stand alone: not in `keyboard`, `author` or `path`.
-const NAME_WORDS: [&str; 8] = ["key", "pass", "pwd", "pw", "pat", "sig", "signature", "private"];
+const NAME_WORDS: [&str; 9] =
+    ["key", "pass", "pwd", "pw", "pat", "sig", "signature", "private", "dsn"];
 /// Words that end in `pass` and are no secrets.
 const NOT_PASS: [&str; 3] = ["bypass", "compass", "surpass"];
 /// The ends of names whose values say where a secret is.
@@ -191,6 +192,7 @@ mod tests {
             "BASIC_AUTH",
             "SESSION_COOKIE",
             "client_secret",
+            "SENTRY_DSN",
         ] {
             assert!(is_secret_name(name), "{name}");
         }

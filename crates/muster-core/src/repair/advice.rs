@@ -9,6 +9,7 @@ use crate::{
     json::{Raw, raw},
     schema::validator::BoundedSchema,
     suggest,
+    text::shortened,
 };
 
 /// The longest schema shown with an error.
@@ -45,15 +46,17 @@ pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Adv
         return Some(at_top(tool, &shape, arguments, error.kind()));
     };
     let place = steps.fold(argument.clone(), |place, step| place + "." + &step);
+    let place = &*shortened(&place);
     let fix = match error.kind() {
         ValidationErrorKind::Required { property } => {
             format!("add `{}` to `{place}`", property.as_str().unwrap_or_default())
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            format!("take `{}` out of `{place}`", unexpected.join("`, `"))
+            let unexpected = unexpected.join("`, `");
+            format!("take `{}` out of `{place}`", shortened(&unexpected))
         }
-        ValidationErrorKind::Type { .. } => match expected(&shape, &argument, &place) {
+        ValidationErrorKind::Type { .. } => match expected(&shape, &argument, place) {
             Some(kinds) => format!("give `{place}` as {kinds}"),
             None => format!("change the type of `{place}`"),
         },
@@ -69,9 +72,10 @@ pub(super) fn undeclared(tool: &str, shape: &SchemaView, name: &str) -> Advice {
         return Advice { fix, fragment: fragment(shape, near) };
     }
     let names: Vec<&str> = shape.names().take(MAX_NAMES).collect();
+    let name = shortened(name);
     let fix = match names.as_slice() {
         [] if shape.is_open() => format!("put `{name}` into `arguments` if it is one"),
-        [] => format!("`{tool}` takes no arguments: leave out `{name}`"),
+        [] => format!("`{}` takes no arguments: leave out `{name}`", shortened(tool)),
         names => format!("there is no argument `{name}`; there are: `{}`", names.join("`, `")),
     };
     Advice { fix, fragment: None }
@@ -133,5 +137,5 @@ pub(super) fn example(tool: &str, shape: &SchemaView) -> String {
         .take(MAX_NAMES)
         .map(|name| (name.to_owned(), Value::String(placeholder(name))))
         .collect();
-    raw(&Call { name: tool, arguments }).get().to_owned()
+    raw(&Call { name: &shortened(tool), arguments }).get().to_owned()
 }

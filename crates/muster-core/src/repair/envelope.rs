@@ -14,6 +14,7 @@ use super::{
 use crate::{
     catalog::ToolEntry,
     json::{Raw, RawObject},
+    text::shortened,
 };
 
 /// The meta-tool of the envelope.
@@ -201,7 +202,7 @@ impl Call<'_> {
         let mut arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
         for (key, raw) in rest {
             if let Some(joined) = self.add_sibling(&arguments, &key, raw, no_arguments)? {
-                self.repairs.push(format!("moved `{key}` into `arguments`"));
+                self.repairs.push(format!("moved `{}` into `arguments`", shortened(&key)));
                 arguments = joined;
             }
         }
@@ -298,7 +299,10 @@ impl Call<'_> {
         let mut object = RawObject::parse(arguments).unwrap_or_default();
         match object.get(key) {
             Some(inside) if inside.get() == raw.get() => Ok(None),
-            Some(_) => Err(self.ambiguous(format!("`{key}` is given twice, with two values"))),
+            Some(_) => {
+                let key = shortened(key);
+                Err(self.ambiguous(format!("`{key}` is given twice, with two values")))
+            }
             None if declared || (no_arguments && self.shape.is_open()) => {
                 object.set(key.to_owned(), Cow::Owned(raw));
                 Ok(Some(object.to_raw()))
@@ -332,7 +336,7 @@ impl Call<'_> {
 
     fn undeclared(&self, key: &str) -> UnreadableCall {
         let Advice { fix, fragment } = advice::undeclared(&self.tool, &self.shape, key);
-        let problem = format!("`{}` does not take `{key}`", self.tool);
+        let problem = format!("`{}` does not take `{}`", shortened(&self.tool), shortened(key));
         UnreadableCall::Ambiguous { problem, fix, fragment }
     }
 

@@ -10,6 +10,7 @@ use muster_core::{
     json::{Raw, RawObject, raw},
     name::BackendName,
     request::{CacheControl, RequestError, Response},
+    text::shortened,
 };
 
 use super::reply;
@@ -103,15 +104,18 @@ fn resource(
     match (listed, catalog.resource_backend(&uri)) {
         (Some(listed), _) => Ok((listed.backend.clone(), ask(listed.local_name.to_string()))),
         (None, Some(owner)) => Ok((owner.clone(), ask(uri))),
-        (None, None) => Err(RequestError::ResourceNotFound { uri }),
+        (None, None) => Err(not_found(&uri)),
     }
 }
 
+fn not_found(uri: &str) -> RequestError {
+    RequestError::ResourceNotFound { uri: shortened(uri).into_owned() }
+}
+
 fn prompt<'a>(catalog: &'a CatalogSnapshot, name: &str) -> Result<&'a CatalogItem, RequestError> {
-    catalog
-        .prompts()
-        .find(|prompt| *prompt.name == *name)
-        .ok_or_else(|| RequestError::InvalidParams(format!("Prompt not found: {name}")))
+    catalog.prompts().find(|prompt| *prompt.name == *name).ok_or_else(|| {
+        RequestError::InvalidParams(format!("Prompt not found: {}", shortened(name)))
+    })
 }
 
 /// A completion refers to a prompt by name or to a template by URI.
@@ -132,10 +136,7 @@ fn complete(
         let uri = object.get_text("uri").ok_or_else(invalid)?;
         let template = catalog.templates().find(|template| *template.name == *uri);
         let owner = template.map(|template| &template.backend);
-        owner
-            .or_else(|| catalog.resource_backend(&uri))
-            .ok_or(RequestError::ResourceNotFound { uri })?
-            .clone()
+        owner.or_else(|| catalog.resource_backend(&uri)).ok_or_else(|| not_found(&uri))?.clone()
     };
     let reference = object.to_raw();
     members.set("ref", Cow::Owned(reference));

@@ -20,7 +20,8 @@ use serde_json_path::JsonPath;
 use super::{
     CHUNK, OutputKind, StoredOutput,
     excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage, valid},
-    lines, path_cost,
+    lines,
+    path_cost::{PathCost, check_length},
     selected_lines::{ItemSelector, SelectedLines, line_of},
 };
 
@@ -44,7 +45,7 @@ impl StoredOutput {
         budget: usize,
     ) -> Result<Excerpt, String> {
         let wrong = |error| format!("path must be a JSON path such as $.items[0].name: {error}");
-        path_cost::check_length(path)?;
+        check_length(path)?;
         JsonPath::parse(path).map_err(wrong)?;
         let (steps, rest) = plain(path);
         let rest_of_path = JsonPath::parse(&format!("${rest}")).map_err(wrong)?;
@@ -76,28 +77,50 @@ impl StoredOutput {
                 (Some(_), _) => by_line(self.json_by_line(&place, is_list).map_err(unread)?),
             };
         }
+        let cost = PathCost::of(&format!("${rest}"))?;
         // Lines are read item by item, which takes neither memory nor time for the others.
         if (look.is_by_line() || bytes > MOST_JSON) && is_list && takes_each_item(rest) {
             let part = self.part(&place).map_err(unread)?;
             let each = rest.strip_prefix("[*]").map(plain).filter(|(_, rest)| rest.is_empty());
             let selector = match each {
                 Some((steps, _)) => ItemSelector::Steps(steps),
-                None => ItemSelector::Path(rest_of_path),
+                None => ItemSelector::Path { path: rest_of_path, cost },
             };
-            let lines = SelectedLines::new(part, selector);
+            let lines = SelectedLines::new(part, selector).stopped_by(&self.stop);
             return by_line(Box::new(BufReader::with_capacity(CHUNK, lines)));
         }
         if bytes <= MOST_JSON {
             let part = self.part(&place).map_err(unread)?;
             let value: Value =
                 serde_json::from_reader(part).map_err(|error| unread(error.into()))?;
-            path_cost::check_cost(&format!("${rest}"), &value)?;
+            if let (Value::Array(items), true) = (&value, takes_each_item(rest)) {
+                let found = self.select_in_items(items, &rest_of_path, &cost)?;
+                return self.shown(&found.iter().collect::<Vec<_>>(), look, grep, budget);
+            }
+            cost.check(&value)?;
             return self.shown(&rest_of_path.query(&value).all(), look, grep, budget);
         }
         Err(format!(
             "what `{path}` searches is too long ({bytes} bytes); go deeper, such as [0] or .name, take the \
              items of a list with [*] or [?@.name == \"x\"], or use grep"
         ))
+    }
+
+    /// What a path selects in each item of a list by itself: between two items it can be stopped.
+    fn select_in_items(
+        &self,
+        items: &[Value],
+        path: &JsonPath,
+        cost: &PathCost,
+    ) -> Result<Vec<Value>, String> {
+        let mut found = Vec::new();
+        for item in items {
+            self.stop.check().map_err(|error| format!("`{}`: {error}", self.handle))?;
+            let alone = Value::Array(vec![item.clone()]);
+            cost.check(&alone)?;
+            found.extend(path.query(&alone).all().into_iter().cloned());
+        }
+        Ok(found)
     }
 
     /// The JSON value that paths select from.
@@ -195,8 +218,12 @@ impl StoredOutput {
     }
 }
 
-/// Whether a path takes every item of a list by itself: it begins with `[*]` or with one filter.
+/// Whether a path takes every item of a list by itself: it begins with `[*]` or with one filter, and does not refer to
+/// the root.
 fn takes_each_item(path: &str) -> bool {
+    if path.contains('$') {
+        return false;
+    }
     if path.starts_with("[*]") {
         return true;
     }
@@ -326,7 +353,17 @@ mod tests {
         {
             assert!(takes_each_item(path), "{path}");
         }
-        for path in ["", "[0]", "[1:3]", "..a", "[*,0]", "[?@.a, 0]", "['a']"] {
+        for path in [
+            "",
+            "[0]",
+            "[1:3]",
+            "..a",
+            "[*,0]",
+            "[?@.a, 0]",
+            "['a']",
+            "[?$[0].a == @.a]",
+            "[*][?$.a]",
+        ] {
             assert!(!takes_each_item(path), "{path}");
         }
     }

@@ -9,8 +9,10 @@ use serde_json_path::JsonPath;
 use super::{
     CHUNK,
     json_lines::{JsonLines, LineBreaks},
+    path_cost::PathCost,
     select::{Step, follow},
 };
+use crate::background_job::StopSignal;
 
 /// The longest item that is parsed.
 const MOST_ITEM: u64 = 16 << 20;
@@ -22,7 +24,12 @@ pub(super) enum ItemSelector {
     /// What plain steps lead to, which takes no parsing.
     Steps(Vec<Step>),
     /// What a path selects in a list with the item alone.
-    Path(JsonPath),
+    Path {
+        /// The path.
+        path: JsonPath,
+        /// Its cost on each item.
+        cost: PathCost,
+    },
 }
 
 /// Reads one line for each item, or for each value that is selected in it.
@@ -31,6 +38,7 @@ pub(super) struct SelectedLines<R> {
     selector: ItemSelector,
     pending: Vec<u8>,
     read: usize,
+    stop: StopSignal,
 }
 
 impl<R: BufRead> SelectedLines<R> {
@@ -38,7 +46,13 @@ impl<R: BufRead> SelectedLines<R> {
     pub(super) fn new(array: R, selector: ItemSelector) -> Self {
         let items = JsonLines::new(array, LineBreaks::Items);
         let items = BufReader::with_capacity(CHUNK, items);
-        Self { items, selector, pending: Vec::new(), read: 0 }
+        Self { items, selector, pending: Vec::new(), read: 0, stop: StopSignal::default() }
+    }
+
+    /// The same, until a signal.
+    #[must_use]
+    pub(super) fn stopped_by(self, stop: &StopSignal) -> Self {
+        Self { stop: stop.clone(), ..self }
     }
 
     /// Reads items until there is a line; false at the end.
@@ -47,6 +61,7 @@ impl<R: BufRead> SelectedLines<R> {
         self.read = 0;
         let mut item = Vec::new();
         while self.pending.is_empty() {
+            self.stop.check()?;
             item.clear();
             if self.items.by_ref().take(MOST_ITEM).read_until(b'\n', &mut item)? == 0 {
                 return Ok(false);
@@ -64,8 +79,9 @@ impl<R: BufRead> SelectedLines<R> {
                     });
                     self.pending = found.map(line).unwrap_or_default();
                 }
-                ItemSelector::Path(path) => {
+                ItemSelector::Path { path, cost } => {
                     let alone = Value::Array(vec![serde_json::from_slice(&item)?]);
+                    cost.check(&alone).map_err(io::Error::other)?;
                     for found in path.query(&alone).all() {
                         self.pending.extend_from_slice(line_of(found).as_bytes());
                         self.pending.push(b'\n');

@@ -35,6 +35,7 @@ use muster_core::{
     call::Outcome,
     json::{Raw, raw},
     request::RequestError,
+    text::shortened,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -286,6 +287,7 @@ fn is_meta(name: &str) -> bool {
 fn not_shown(state: &GatewaySnapshot, name: &str) -> RequestError {
     let there = state.catalog.get(name).is_some_and(|entry| state.policy.shows(entry));
     let hint = if there { "; call it with `call_tool`" } else { "" };
+    let name = shortened(name);
     RequestError::InvalidParams(format!("tool '{name}' not found: tool not found{hint}"))
 }
 

@@ -12,6 +12,7 @@ use muster_core::{
     json::{Raw, RawObject, raw},
     repair::{RepairedCall, ToolLookup, UnreadableCall, envelope},
     schema, suggest,
+    text::shortened,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -74,9 +75,9 @@ fn as_specified<'a>(members: &RawObject<'_>, lookup: &ToolLookup<'a>) -> ReadCal
     for (key, value) in members.iter().filter(|(key, _)| !OWN.contains(key)) {
         if no_arguments && takes(key) {
             arguments.set(key.to_owned(), Cow::Owned(value.to_owned()));
-            remarks.repaired.push(format!("moved `{key}` into `args`"));
+            remarks.repaired.push(format!("moved `{}` into `args`", shortened(key)));
         } else {
-            remarks.ignored.push(key.to_owned());
+            remarks.ignored.push(shortened(key).into_owned());
         }
     }
     ReadCall { tool, arguments: Some(arguments.to_raw()), remarks }
@@ -165,7 +166,7 @@ impl Remarks {
                 remarks.hint =
                     Some(format!("there is no argument `{key}`; did you mean `{near}`?"));
             }
-            remarks.ignored.push(key.to_owned());
+            remarks.ignored.push(shortened(key).into_owned());
         }
         remarks
     }
@@ -184,7 +185,7 @@ impl Remarks {
                 self.hint =
                     Some(format!("`{tool}` has no argument `{key}`; did you mean `{near}`?"));
             }
-            self.ignored.push(key.to_owned());
+            self.ignored.push(shortened(key).into_owned());
         }
     }
 
