@@ -1,7 +1,8 @@
 //! Admission to the gateway: who is calling, and whether they may change it.
 //!
 //! In this order: a static token, a login if the gateway requires one, else a process of the gateway's own user on this
-//! machine. The operator token makes any of these an operator, and stands for a login.
+//! machine: known by the system, or by the token in a file that only this user can read. The operator token makes any of
+//! these an operator, and stands for a login.
 
 pub mod operator_file;
 pub mod peer_user;
@@ -14,13 +15,13 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use muster_config::settings::AccessMode;
 use muster_core::{
     backend::BoxFuture,
-    call::Role,
+    call::{Caller, Role},
     credentials::{Admission, Authenticator, Peer, Principal},
 };
 use rustix::process::geteuid;
 
 use self::{
-    operator_file::{OPERATOR_HEADER, OperatorFile},
+    operator_file::{LOCAL_HEADER, OPERATOR_HEADER, OperatorFile},
     tokens::{StaticToken, StaticTokens, TOKEN_PREFIX},
 };
 use crate::{
@@ -29,6 +30,9 @@ use crate::{
 
 /// The issuer of the principals of static tokens.
 pub const TOKEN_ISSUER: &str = "muster:token";
+
+/// The beginning of the logins of static tokens, before the digest.
+const TOKEN_LOGIN: &str = "token/";
 
 /// Root can read every file and every process.
 const ROOT: u32 = 0;
@@ -63,26 +67,29 @@ pub struct AccessOptions {
 pub struct AccessControl {
     options: AccessOptions,
     operator: Option<Secret>,
+    /// The token of the user's own clients.
+    local: Option<Secret>,
 }
 
 impl AccessControl {
-    /// Admits by these rules, and operators by the token in their file.
-    pub fn new(options: AccessOptions, operator: Option<&OperatorFile>) -> Self {
-        let operator = operator.map(|file| file.token().clone());
-        Self { options, operator }
+    /// Admits by these rules, and by the tokens in the file of operators.
+    pub fn new(options: AccessOptions, file: Option<&OperatorFile>) -> Self {
+        let operator = file.map(|file| file.operator().clone());
+        let local = file.map(|file| file.local().clone());
+        Self { options, operator, local }
     }
 
     /// The role of a caller that proves nothing beyond being let in.
     pub const fn default_role(mode: AccessMode) -> Role {
         match mode {
-            AccessMode::Private => Role::Agent,
+            AccessMode::Private | AccessMode::Token => Role::Agent,
             AccessMode::Open => Role::Operator,
         }
     }
 
     async fn admit(&self, headers: &HeaderMap, peer: &Peer) -> Result<Admission, Response<Bytes>> {
         let options = &self.options;
-        let is_operator = self.presents_operator_token(headers);
+        let is_operator = presents(headers, OPERATOR_HEADER, self.operator.as_ref());
         let mut admission = match (static_token(headers), &options.logins) {
             (Some(secret), _) => match options.tokens.present(secret) {
                 Some(token) => of_token(&token),
@@ -92,7 +99,9 @@ impl AccessControl {
                 Admission::default()
             }
             (None, Some(logins)) => logins.authenticate(headers, peer).await?,
-            (None, None) if is_operator => Admission::default(),
+            (None, None) if is_operator || self.is_own_client(headers, peer) => {
+                Admission::default()
+            }
             (None, None) => self.anonymous(peer).map_err(|refusal| *refusal)?,
         };
         let is_listed = admission.principal.as_ref().is_some_and(|principal| {
@@ -106,12 +115,9 @@ impl AccessControl {
         Ok(admission)
     }
 
-    fn presents_operator_token(&self, headers: &HeaderMap) -> bool {
-        let presented = headers.get(OPERATOR_HEADER).and_then(|value| value.to_str().ok());
-        match (&self.operator, presented) {
-            (Some(operator), Some(presented)) => random::same(operator.reveal(), presented),
-            _ => false,
-        }
+    /// Whether a client on this machine could read the file of the gateway's user.
+    fn is_own_client(&self, headers: &HeaderMap, peer: &Peer) -> bool {
+        peer.ip().is_loopback() && presents(headers, LOCAL_HEADER, self.local.as_ref())
     }
 
     /// Admits a caller that presents nothing, where no login is required.
@@ -119,11 +125,13 @@ impl AccessControl {
         if !peer.ip().is_loopback() {
             return match self.options.remote {
                 RemoteCallers::Anonymous => Ok(Admission::default()),
-                RemoteCallers::NeedToken => Err(Box::new(token_required())),
+                RemoteCallers::NeedToken => Err(Box::new(token_required(FROM_ELSEWHERE))),
             };
         }
-        if self.options.mode == AccessMode::Open {
-            return Ok(Admission::default());
+        match self.options.mode {
+            AccessMode::Open => return Ok(Admission::default()),
+            AccessMode::Token => return Err(Box::new(token_required(BY_TOKEN_ONLY))),
+            AccessMode::Private => (),
         }
         match peer.user(peer_user::lookup) {
             Some(_) if is_own_user(peer) => Ok(Admission::default()),
@@ -134,7 +142,8 @@ impl AccessControl {
             )))),
             None => Err(Box::new(forbidden(
                 "this gateway serves the processes of its own user on this machine, and the system does not say whose \
-                 process this is. Use a token (`muster token create`), or set `access.mode: open` in config.yaml",
+                 process this is. Connect with `muster agent --mcp-server`, use a token (`muster token create`), or set \
+                 `access.mode: open` in config.yaml",
             ))),
         }
     }
@@ -148,12 +157,34 @@ impl Authenticator for AccessControl {
     ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>> {
         Box::pin(self.admit(headers, peer))
     }
+
+    fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            match (&caller.principal, &self.options.logins) {
+                (Some(principal), _) if *principal.issuer == *TOKEN_ISSUER => {
+                    let digest = principal.login.strip_prefix(TOKEN_LOGIN).unwrap_or_default();
+                    self.options.tokens.has(digest)
+                }
+                (Some(_), Some(logins)) => logins.still_admits(caller).await,
+                (Some(_), None) | (None, _) => true,
+            }
+        })
+    }
 }
 
 /// Whether the process at the other end of a loopback connection belongs to the gateway's own user, or to root.
 pub fn is_own_user(peer: &Peer) -> bool {
     let user = peer.user(peer_user::lookup);
     user.is_some_and(|user| user == geteuid().as_raw() || user == ROOT)
+}
+
+/// Whether a request presents a token in a header.
+fn presents(headers: &HeaderMap, header: &str, token: Option<&Secret>) -> bool {
+    let presented = headers.get(header).and_then(|value| value.to_str().ok());
+    match (token, presented) {
+        (Some(token), Some(presented)) => random::same(token.reveal(), presented),
+        _ => false,
+    }
 }
 
 /// The static token that a request presents.
@@ -172,7 +203,7 @@ fn of_token(token: &StaticToken) -> Admission {
         email: None,
         name: None,
         groups: Arc::new([]),
-        login: format!("token/{}", token.digest).into(),
+        login: format!("{TOKEN_LOGIN}{}", token.digest).into(),
         identity: None,
         client: None,
     };
@@ -192,9 +223,14 @@ fn invalid_token() -> Response<Bytes> {
     response
 }
 
-fn token_required() -> Response<Bytes> {
-    let reason = "callers from other machines need a token: create one with `muster token create` on the gateway's \
-                  machine, and send it as a bearer token";
+const FROM_ELSEWHERE: &str = "callers from other machines need a token: create one with `muster token create` on the \
+                              gateway's machine, and send it as a bearer token";
+
+const BY_TOKEN_ONLY: &str = "this gateway admits callers with a token only (`access.mode: token`): connect with `muster \
+                             agent --mcp-server`, which has one, or create one with `muster token create` and send it as \
+                             a bearer token";
+
+fn token_required(reason: &str) -> Response<Bytes> {
     let mut response = refusal(StatusCode::UNAUTHORIZED, reason);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response

@@ -258,7 +258,10 @@ impl OAuthClient {
     ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
         let issuer = self.issuer_of(site).await?;
         let entry = self.entry(&person.owner, &issuer.issuer).await;
-        if entry.get().is_none() {
+        // A login is for the address that the user saw.
+        let has_moved =
+            self.drop_former_logins(&person.owner, &entry, &site.name, &issuer.resource).await;
+        if has_moved || entry.get().is_none() {
             return Err(LoginError::Required);
         }
         checked(GrantAccess {

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_core::{
     backend::BoxFuture,
+    call::Caller,
     credentials::{Admission, Authenticator, Peer, WebPages},
 };
 use muster_net::{HttpClient, Url};
@@ -198,6 +199,15 @@ impl Authenticator for AuthServer {
         _: &'a Peer,
     ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>> {
         Box::pin(async move { self.0.authenticate(headers).await.map(Admission::of) })
+    }
+
+    fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            match &caller.principal {
+                Some(principal) => self.0.still_admits(principal).await,
+                None => true,
+            }
+        })
     }
 }
 

@@ -16,7 +16,7 @@ pub const ALL: [(&str, &str); 20] = [
     ),
     (
         "XDG_STATE_HOME",
-        "The directory for state files: the state folders of gateways, and the files by which commands prove to a gateway that they are its operator; default `~/.local/state`",
+        "The directory for state files: the state folders of gateways, the files by which commands prove to a gateway that they are its operator, and the history of the REPL; default `~/.local/state`",
     ),
     (
         "MUSTER_STATE_PATH",
@@ -24,7 +24,7 @@ pub const ALL: [(&str, &str); 20] = [
     ),
     (
         "MUSTER_ACCESS",
-        "The access mode of `muster serve` and `muster standalone`: `private` or `open`; overrides `access.mode` in config.yaml",
+        "The access mode of `muster serve` and `muster standalone`: `private`, `token` or `open`; overrides `access.mode` in config.yaml",
     ),
     ("MUSTER_ENDPOINT", "The endpoint of the gateway; `--endpoint` overrides it"),
     ("MUSTER_CONTEXT", "The context to use; `--context` overrides it"),
@@ -41,7 +41,7 @@ pub const ALL: [(&str, &str); 20] = [
         "The client id for logins at gateways; by default muster registers itself",
     ),
     ("TERM", "The REPL prompt is plain ASCII if this is empty or `dumb`"),
-    ("TMPDIR", "The directory of the REPL history; default `/tmp`"),
+    ("TMPDIR", "The directory of temporary files; default `/tmp`"),
     ("MUSTER_RELEASES_URL", "The URL of the release document that `muster self-update` reads"),
     ("MUSTER_COMPLETE", "Set by completion scripts to the name of the shell"),
     ("MUSTER_COMPLETE_BRIEF", "The same in scripts without descriptions"),

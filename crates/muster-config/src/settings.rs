@@ -97,7 +97,7 @@ section! {
 section! {
     /// Who may use the gateway, and who may change it.
     Access {
-        /// Whether callers are checked; `open` admits every caller without a login as an operator
+        /// Who is admitted without a login: processes of the gateway's own user on this machine (`private`), only callers with a token (`token`), or every process on this machine, as an operator (`open`)
         mode: AccessMode, "mode", "Mode";
         /// The users who may change the gateway after a login
         operators: Operators, "operators", "Operators";

@@ -160,6 +160,10 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
         headers: &'a HeaderMap,
         peer: &'a Peer,
     ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>>;
+
+    /// Whether a caller that was admitted would be admitted now. Asked for callers with open streams, which send no
+    /// further request.
+    fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 }
 
 /// HTTP pages beside the protocol, for browsers and OAuth clients.

@@ -51,6 +51,7 @@ use self::{
     request::{BridgedRequest, RequestKind, cancelled_id, version_of},
     upstream::Upstream,
 };
+pub use crate::http::pool::AddressHeader;
 use crate::http::{
     pool::{Authorization, Pool},
     session::HttpSession,
@@ -63,6 +64,8 @@ pub struct BridgeOptions {
     pub url: String,
     /// Finds the server if its address may change.
     pub locator: Option<Arc<dyn UpstreamLocator>>,
+    /// The header of requests to an address.
+    pub address_header: Option<AddressHeader>,
     /// Supplies the token of requests.
     pub login: Arc<dyn LoginProvider>,
     /// Serves the client while the user has to log in.
@@ -75,7 +78,8 @@ impl BridgeOptions {
     /// A bridge to `url` without a login.
     pub fn new(url: impl Into<String>) -> Self {
         let (login, retry_window) = (Arc::new(NoLogin), Duration::from_secs(15));
-        Self { url: url.into(), locator: None, login, until_login: None, retry_window }
+        let (locator, address_header, until_login) = (None, None, None);
+        Self { url: url.into(), locator, address_header, login, until_login, retry_window }
     }
 }
 
@@ -111,6 +115,7 @@ pub async fn serve(
     let authorization = Authorization::Login(Arc::clone(&options.login));
     let pool = Pool::new(dialer, url, HeaderMap::new(), authorization);
     let pool = pool.with_locator(options.locator.clone());
+    let pool = pool.with_address_header(options.address_header);
     let session = HttpSession::new(pool, Arc::default(), tasks);
     let session = session.with_retry_window(options.retry_window);
     let (out, outgoing) = ClientOutput::new();

@@ -17,6 +17,7 @@ mod connections;
 mod cors;
 mod exchange;
 mod in_flight;
+mod listeners;
 mod options;
 mod origin_check;
 mod param_check;
@@ -31,7 +32,7 @@ mod sse;
 use std::{
     future::poll_fn,
     io,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -43,7 +44,8 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use muster_core::{credentials::Peer, request::Change};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -54,6 +56,7 @@ use self::{
     coarse_timer::CoarseTimer,
     connections::{ConnectionPlace, Connections, Service},
     in_flight::InFlight,
+    listeners::Listeners,
     route::Router,
     sessions::SessionTable,
 };
@@ -78,6 +81,9 @@ const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
 /// The interval between sweeps of idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The interval between checks whether callers with open streams are still admitted.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The queue of changes for a client that has not opened its stream. It will list everything again anyway.
 const CHANGE_QUEUE: usize = 64;
 
@@ -96,6 +102,8 @@ struct App {
     sessions: SessionTable,
     /// Sessions of HTTP+SSE.
     sse_sessions: SessionTable,
+    /// Subscriptions of modern clients.
+    listeners: Arc<Listeners>,
     tasks: TaskTracker,
     in_flight: InFlight,
     call_limits: Arc<CallLimits>,
@@ -118,6 +126,17 @@ pub enum DrainOutcome {
     CutOff,
 }
 
+/// Serves the requests of one connection from `peer` until it closes.
+pub async fn serve_connection<S>(server: Server, options: HttpOptions, stream: S, peer: Peer)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (app, connections) = App::new(server, options);
+    if let Some(place) = connections.admit(peer.ip()) {
+        connection(app, stream, peer, place).await;
+    }
+}
+
 /// Serves clients on every listener until `stop`; then drains pending requests for the grace period, cuts off the
 /// rest, and answers them with an error that says so.
 pub async fn serve(
@@ -126,26 +145,13 @@ pub async fn serve(
     options: HttpOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<DrainOutcome> {
-    let app = Arc::new(App {
-        sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
-        sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
-        call_limits: CallLimits::new(options.concurrent_calls, options.calls_per_second),
-        server,
-        options,
-        tasks: TaskTracker::new(),
-        in_flight: InFlight::default(),
-        draining: CancellationToken::new(),
-        cut: CancellationToken::new(),
-        is_cut: AtomicBool::new(false),
-        closed: CancellationToken::new(),
-    });
-    let limit = app.options.max_connections.min(half_of_descriptors());
-    let connections = Connections::new(limit, Arc::clone(&app.options.connections));
+    let (app, connections) = App::new(server, options);
     let mut accepting = JoinSet::new();
     for listener in listeners {
         accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&connections)));
     }
     accepting.spawn(maintain_sessions(Arc::clone(&app)));
+    accepting.spawn(recheck_callers(Arc::clone(&app)));
     stop.await;
     // The listeners close with their tasks.
     accepting.shutdown().await;
@@ -160,11 +166,16 @@ fn half_of_descriptors() -> usize {
 async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connections>) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => match connections.admit(peer.ip()) {
+            Ok((stream, remote)) => match connections.admit(remote.ip()) {
                 Some(place) => {
+                    // Without it small responses wait for the client's acknowledgement of earlier ones.
+                    drop(stream.set_nodelay(true));
+                    // A socket without an address is closed already.
+                    let Ok(local) = stream.local_addr() else { continue };
+                    let peer = Peer::new(remote, local);
                     app.tasks.spawn(connection(Arc::clone(&app), stream, peer, place));
                 }
-                None => tracing::debug!("a connection of {} is refused: too many", peer.ip()),
+                None => tracing::debug!("a connection of {} is refused: too many", remote.ip()),
             },
             Err(err) => {
                 tracing::warn!("cannot accept a connection: {err}");
@@ -175,13 +186,12 @@ async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connectio
     }
 }
 
-async fn connection(app: Arc<App>, stream: TcpStream, remote: SocketAddr, place: ConnectionPlace) {
-    // Without it small responses wait for the client's acknowledgement of earlier ones.
-    drop(stream.set_nodelay(true));
-    // A socket without an address is closed already.
-    let Ok(address) = stream.local_addr() else { return };
-    let local = Some(address.ip().to_canonical());
-    let peer = Arc::new(Peer::new(remote, address));
+async fn connection<S>(app: Arc<App>, stream: S, peer: Peer, place: ConnectionPlace)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let local = Some(peer.local.ip().to_canonical());
+    let peer = Arc::new(peer);
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
         let router = Router { app, local, peer: Arc::clone(&peer) };
@@ -262,7 +272,55 @@ async fn maintain_sessions(app: Arc<App>) {
     }
 }
 
+/// Ends the sessions and subscriptions in use of callers that are no longer admitted.
+async fn recheck_callers(app: Arc<App>) {
+    let Some(guard) = app.options.guard.clone() else { return };
+    let mut ticks = tokio::time::interval(RECHECK_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for sessions in [&app.sessions, &app.sse_sessions] {
+            for session in sessions.all().into_iter().filter(|session| session.is_in_use()) {
+                if !guard.still_admits(&session.caller).await {
+                    tracing::info!(
+                        "session {} is ended: its caller is no longer admitted",
+                        session.id
+                    );
+                    sessions.end(&session.id);
+                }
+            }
+        }
+        for (caller, ended) in app.listeners.all() {
+            if !guard.still_admits(&caller).await {
+                tracing::info!("a subscription is ended: its caller is no longer admitted");
+                ended.cancel();
+            }
+        }
+    }
+}
+
 impl App {
+    /// The state of a server, and its connections.
+    fn new(server: Server, options: HttpOptions) -> (Arc<Self>, Arc<Connections>) {
+        let limit = options.max_connections.min(half_of_descriptors());
+        let connections = Connections::new(limit, Arc::clone(&options.connections));
+        let app = Self {
+            sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
+            sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
+            call_limits: CallLimits::new(options.concurrent_calls, options.calls_per_second),
+            server,
+            options,
+            listeners: Arc::default(),
+            tasks: TaskTracker::new(),
+            in_flight: InFlight::default(),
+            draining: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            is_cut: AtomicBool::new(false),
+            closed: CancellationToken::new(),
+        };
+        (Arc::new(app), connections)
+    }
+
     /// The maximum size of a body, and how long it may take.
     fn body_limits(&self) -> (usize, Duration) {
         (self.options.max_body, self.options.body_limit)

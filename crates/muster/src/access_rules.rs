@@ -41,7 +41,7 @@ impl AccessRules {
             None => said.mode,
             Some(name) => AccessMode::named(&name).ok_or_else(|| {
                 CommandError::new(format!("{VARIABLE} is `{name}`, which is not an access mode"))
-                    .hint("set it to `private` or `open`, or unset it")
+                    .hint("set it to `private`, `token` or `open`, or unset it")
             })?,
         };
         let insists = said.insecure_bind || insecure_bind;
@@ -117,15 +117,17 @@ impl AccessRules {
     /// One line about who is admitted, for the operator.
     pub(crate) fn summary(&self, listeners: &[TcpListener], logins: Option<&AuthServer>) -> String {
         let tokens = if self.tokens.is_empty() { "" } else { ", or a token" };
+        let own = match self.mode {
+            AccessMode::Token => "the user's own clients on this machine, by a token",
+            AccessMode::Private | AccessMode::Open => "processes of this user on this machine",
+        };
         let callers = match (logins, exposed(listeners).is_none(), self.remote) {
             (Some(_), _, _) => format!("users who log in{tokens}"),
             (None, true, _) if self.mode == AccessMode::Open => {
                 "every process on this machine, also to change the gateway (open)".to_owned()
             }
-            (None, true, _) => format!("processes of this user on this machine{tokens}"),
-            (None, false, RemoteCallers::NeedToken) => {
-                "processes of this user on this machine, and callers with a token".to_owned()
-            }
+            (None, true, _) => format!("{own}{tokens}"),
+            (None, false, RemoteCallers::NeedToken) => format!("{own}, and callers with a token"),
             (None, false, RemoteCallers::Anonymous) => {
                 "ANYONE who reaches this address, without a login (insecureBind)".to_owned()
             }

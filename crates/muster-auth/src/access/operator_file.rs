@@ -1,8 +1,8 @@
-//! The file by which the user's own commands prove to a gateway on this machine that they are its operator.
+//! The file by which the user's own programs prove to a gateway on this machine whose they are.
 //!
-//! A gateway writes a random token to a file that only its user can read, named by its port, and removes it when it
-//! ends. Commands send the token only to the addresses in the file: another user's program can listen on the same port
-//! of another loopback address.
+//! A gateway writes two random tokens to a file that only its user can read, named by its port, and removes it when it
+//! ends: one makes a command its operator, the other admits a client that serves an agent. Both are sent only to the
+//! addresses in the file: another user's program can listen on the same port of another loopback address.
 
 use std::{
     fs, io,
@@ -22,38 +22,62 @@ use crate::{
 /// The header with the operator token.
 pub const OPERATOR_HEADER: &str = "muster-operator";
 
+/// The header with the token of the user's own clients, which are agents.
+pub const LOCAL_HEADER: &str = "muster-local";
+
 #[derive(Serialize, Deserialize)]
 struct OperatorRecord {
     /// The addresses that the gateway listens on.
     addresses: Vec<SocketAddr>,
     operator: Secret,
+    /// The token of the user's own clients.
+    #[serde(default)]
+    local: Option<Secret>,
+}
+
+impl OperatorRecord {
+    /// Whether the gateway listens on this address.
+    fn listens_on(&self, ip: IpAddr, port: u16) -> bool {
+        let any = |of: IpAddr| self.addresses.contains(&SocketAddr::new(of, port));
+        any(ip)
+            || any(Ipv6Addr::UNSPECIFIED.into())
+            || (ip.is_ipv4() && any(Ipv4Addr::UNSPECIFIED.into()))
+    }
 }
 
 /// The operator file of a running gateway, removed when dropped.
 #[derive(Debug)]
 pub struct OperatorFile {
     path: PathBuf,
-    token: Secret,
+    operator: Secret,
+    local: Secret,
 }
 
 impl OperatorFile {
-    /// Writes a new token for a gateway that listens on `addresses` to the state directory.
+    /// Writes new tokens for a gateway that listens on `addresses` to the state directory.
     pub fn publish(state: &Path, addresses: Vec<SocketAddr>) -> io::Result<Self> {
         let Some(port) = addresses.first().map(SocketAddr::port) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no address"));
         };
-        let token = Secret::new(random::token().map_err(io::Error::other)?);
+        let token = || random::token().map(Secret::new).map_err(io::Error::other);
+        let (operator, local) = (token()?, token()?);
         private_file::create_dir(state)?;
         private_file::create_dir(&folder(state))?;
         let path = path(state, port);
-        let record = OperatorRecord { addresses, operator: token.clone() };
+        let record =
+            OperatorRecord { addresses, operator: operator.clone(), local: Some(local.clone()) };
         private_file::write(&path, &serde_json::to_string(&record)?)?;
-        Ok(Self { path, token })
+        Ok(Self { path, operator, local })
     }
 
-    /// The token, for comparison with what callers present.
-    pub const fn token(&self) -> &Secret {
-        &self.token
+    /// The operator token, for comparison with what callers present.
+    pub const fn operator(&self) -> &Secret {
+        &self.operator
+    }
+
+    /// The token of the user's own clients, for the same purpose.
+    pub const fn local(&self) -> &Secret {
+        &self.local
     }
 
     /// Where it is.
@@ -65,7 +89,7 @@ impl OperatorFile {
 impl Drop for OperatorFile {
     fn drop(&mut self) {
         // The next gateway on this port may have replaced it.
-        let is_ours = load(&self.path).is_some_and(|record| record.operator == self.token);
+        let is_ours = load(&self.path).is_some_and(|record| record.operator == self.operator);
         if is_ours {
             let _removed = fs::remove_file(&self.path);
         }
@@ -93,16 +117,18 @@ impl OperatorCredentials {
             Some(ip) => vec![ip],
             None => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         };
-        let is_listening = |ip: &IpAddr| {
-            let any = |of: IpAddr| record.addresses.contains(&SocketAddr::new(of, port));
-            any(*ip)
-                || any(Ipv6Addr::UNSPECIFIED.into())
-                || (ip.is_ipv4() && any(Ipv4Addr::UNSPECIFIED.into()))
-        };
-        let ip = candidates.into_iter().find(is_listening)?;
+        let ip = candidates.into_iter().find(|ip| record.listens_on(*ip, port))?;
         let token = BearerToken::new(record.operator.reveal().as_str());
         Some(Self { address: SocketAddr::new(ip, port), token })
     }
+}
+
+/// The token by which a gateway of this user that listens on an address admits the user's own clients.
+pub fn local_token(state: &Path, address: SocketAddr) -> Option<BearerToken> {
+    let ip = Some(address.ip().to_canonical()).filter(IpAddr::is_loopback)?;
+    let record = load(&path(state, address.port()))?;
+    let token = record.local.as_ref().filter(|_| record.listens_on(ip, address.port()))?;
+    Some(BearerToken::new(token.reveal().as_str()))
 }
 
 fn load(path: &Path) -> Option<OperatorRecord> {
@@ -127,7 +153,7 @@ fn path(state: &Path, port: u16) -> PathBuf {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
-    use super::{OperatorCredentials, OperatorFile};
+    use super::{OperatorCredentials, OperatorFile, local_token};
 
     #[test]
     fn the_token_is_found_for_the_addresses_of_its_gateway_only() {
@@ -153,8 +179,14 @@ mod tests {
             assert_eq!(find(host, port), None, "{host}:{port}");
         }
         let token = OperatorCredentials::find(state, "localhost", 8090).unwrap().token;
-        assert_eq!(token.reveal(), file.token().reveal());
+        assert_eq!(token.reveal(), file.operator().reveal());
         assert!(!format!("{file:?} {token:?}").contains(token.reveal()));
+        let local = |address: &str| local_token(state, address.parse().unwrap());
+        assert_eq!(local("127.0.0.1:8090").unwrap().reveal(), file.local().reveal());
+        assert_ne!(file.local().reveal(), file.operator().reveal());
+        for other in ["127.0.0.1:8091", "127.0.0.2:8090", "[::1]:8090", "10.0.0.1:8090"] {
+            assert_eq!(local(other), None, "{other}");
+        }
 
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(find("127.0.0.1", 8090), None, "others could have read it");

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::{
     AccessControl, AccessOptions, RemoteCallers,
-    operator_file::{OPERATOR_HEADER, OperatorFile},
+    operator_file::{LOCAL_HEADER, OPERATOR_HEADER, OperatorFile},
     tokens::{StaticTokens, TokenDraft, TokenFile},
 };
 use crate::{clock::Clock, principal_list::SharedPrincipalList};
@@ -88,6 +88,32 @@ async fn processes_of_the_same_user_are_agents() {
 }
 
 #[tokio::test]
+async fn the_users_own_clients_need_no_word_of_the_system() {
+    let own = geteuid().as_raw();
+    for (mode, user, without) in [
+        (AccessMode::Private, None, Err(StatusCode::FORBIDDEN)),
+        (AccessMode::Token, None, Err(StatusCode::UNAUTHORIZED)),
+        (AccessMode::Token, Some(own), Err(StatusCode::UNAUTHORIZED)),
+    ] {
+        let rig = Rig::new(mode, RemoteCallers::NeedToken);
+        let (local, operator) = (rig.operator.local().reveal(), rig.operator.operator().reveal());
+        for (sent, expected) in [
+            (&[][..], without),
+            (&[(LOCAL_HEADER, "x")], without),
+            (&[(LOCAL_HEADER, operator.as_str())], without),
+            (&[(OPERATOR_HEADER, local.as_str())], without),
+            (&[(LOCAL_HEADER, local.as_str())], Ok(Role::Agent)),
+            (&[(OPERATOR_HEADER, operator.as_str())], Ok(Role::Operator)),
+        ] {
+            let admitted = rig.admit(peer("127.0.0.1:5", user), sent).await;
+            assert_eq!(admitted.map(|admission| admission.role), expected, "{mode:?} {sent:?}");
+        }
+        let elsewhere = rig.admit(peer("192.0.2.1:5", None), &[(LOCAL_HEADER, local)]).await;
+        assert_eq!(elsewhere.map(drop), Err(StatusCode::UNAUTHORIZED));
+    }
+}
+
+#[tokio::test]
 async fn callers_from_other_machines_need_a_token_unless_the_operator_insists() {
     let rig = Rig::new(AccessMode::Private, RemoteCallers::NeedToken);
     let refused = rig.admit(peer("192.0.2.1:5", None), &[]).await;
@@ -100,7 +126,7 @@ async fn callers_from_other_machines_need_a_token_unless_the_operator_insists() 
 #[tokio::test]
 async fn the_operator_token_makes_an_operator_of_anybody() {
     let rig = Rig::new(AccessMode::Private, RemoteCallers::NeedToken);
-    let token = rig.operator.token().reveal().clone();
+    let token = rig.operator.operator().reveal().clone();
     for peer in [peer("127.0.0.1:5", Some(0)), peer("192.0.2.1:5", None)] {
         let admitted = rig.admit(peer, &[(OPERATOR_HEADER, &token)]).await.unwrap();
         assert_eq!(admitted.role, Role::Operator);

@@ -225,8 +225,17 @@ impl StaticTokens {
 
     /// The token with this secret, unless it has expired or been revoked.
     pub fn find(&self, secret: &str) -> Option<Arc<StaticToken>> {
+        self.by_digest(&random::digest_of(secret))
+    }
+
+    /// Whether a token has neither expired nor been revoked.
+    pub(crate) fn has(&self, digest: &str) -> bool {
+        self.by_digest(digest).is_some()
+    }
+
+    fn by_digest(&self, digest: &str) -> Option<Arc<StaticToken>> {
         self.refresh();
-        let token = self.known.lock().by_digest.get(&random::digest_of(secret)).cloned()?;
+        let token = self.known.lock().by_digest.get(digest).cloned()?;
         (!token.is_expired(self.file.clock.now())).then_some(token)
     }
 

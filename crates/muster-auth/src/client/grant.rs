@@ -48,6 +48,9 @@ pub(super) struct AccessToken {
     /// Its refresh token, if that came from another login than the last one.
     #[serde(default)]
     pub(super) refresh: Option<Secret>,
+    /// The server that the owner logged in to; none if another server's login was shared.
+    #[serde(default)]
+    pub(super) server: Option<String>,
 }
 
 impl AccessToken {
@@ -72,8 +75,11 @@ impl Grant {
         let TokenResponse { access_token, refresh_token, id_token, scope, expires_in } = response;
         let lifetime = expires_in.unwrap_or(DEFAULT_LIFETIME);
         let expires = now.saturating_add(lifetime);
-        let mut token = AccessToken { token: access_token, expires, lifetime, refresh: None };
-        match self.access.remove(resource).and_then(|before| before.refresh) {
+        let before = self.access.remove(resource);
+        let server = before.as_ref().and_then(|before| before.server.clone());
+        let mut token =
+            AccessToken { token: access_token, expires, lifetime, refresh: None, server };
+        match before.and_then(|before| before.refresh) {
             Some(used) => {
                 let next = refresh_token.unwrap_or_else(|| used.clone());
                 // A refresh token is good for one use: replace it wherever it is shared.
@@ -89,6 +95,14 @@ impl Grant {
         if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
             self.scope = scope;
         }
+    }
+
+    /// The resources of logins to a server when it had another address.
+    pub(super) fn former_resources(&self, server: &str, resource: &str) -> Vec<String> {
+        let is_former = |(known, token): &(&String, &AccessToken)| {
+            *known != resource && token.server.as_deref() == Some(server)
+        };
+        self.access.iter().filter(is_former).map(|(known, _)| known.clone()).collect()
     }
 
     /// The refresh token for a resource.

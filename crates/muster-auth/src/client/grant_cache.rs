@@ -192,6 +192,32 @@ impl OAuthClient {
         }
     }
 
+    /// Removes the logins that an owner has to a server at another address than now; false if there are none.
+    pub(super) async fn drop_former_logins(
+        &self,
+        owner: &Owner,
+        entry: &GrantCacheEntry,
+        server: &str,
+        resource: &str,
+    ) -> bool {
+        let _refreshing = entry.refreshing.lock().await;
+        let Some(mut grant) = entry.get() else { return false };
+        let former = grant.former_resources(server, resource);
+        if former.is_empty() {
+            return false;
+        }
+        tracing::info!("a login to `{server}` has ended: the address of the server has changed");
+        if former.len() < grant.access.len() {
+            grant.access.retain(|known, _| !former.contains(known));
+            self.store_refreshed(owner, entry, grant).await;
+            return true;
+        }
+        drop(self.vault.remove(&grant_key(owner, &grant.issuer)).await);
+        entry.set(None, self.clock.now());
+        self.revoke(&grant).await;
+        true
+    }
+
     async fn revoke(&self, grant: &Grant) {
         let Some(endpoint) = &grant.revocation_endpoint else { return };
         for refresh in grant.refresh_tokens() {

@@ -237,6 +237,9 @@ impl OAuthClient {
             access: std::collections::BTreeMap::new(),
         };
         grant.update(&flow.resource, response, self.clock.now());
+        if let Some(token) = grant.access.get_mut(&flow.resource) {
+            token.server = Some(flow.server.clone());
+        }
         Ok(grant)
     }
 

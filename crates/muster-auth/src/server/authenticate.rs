@@ -119,6 +119,17 @@ impl Inner {
         }
     }
 
+    /// Whether a user is still allowed, and their login at the gateway, if they have one, has not ended. A token that
+    /// has expired since does not count: its client obtains another for its next request.
+    pub(super) async fn still_admits(&self, principal: &Principal) -> bool {
+        let Principal { id, email, groups, login, client, .. } = principal;
+        if !self.config.allows(id, email.as_deref(), groups) {
+            return false;
+        }
+        // Storage that cannot be read says nothing about the login.
+        client.is_none() || !matches!(self.login(login).await, Ok(None))
+    }
+
     /// Validates a token. Concurrent requests with one token share a validation.
     async fn validate(
         self: &Arc<Self>,

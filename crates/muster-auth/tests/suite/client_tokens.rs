@@ -244,6 +244,28 @@ async fn a_server_that_names_anothers_issuer_gets_no_token_unasked() {
     assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
 }
 
+#[tokio::test]
+async fn a_login_ends_when_the_address_of_its_server_changes() {
+    let world = World::new().await;
+    let (site, shared, alice) = (world.site("/mcp"), world.site("/shared"), person("alice"));
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let moved = ProtectedServer { name: "mcp".to_owned(), ..world.site("/other") };
+    assert_eq!(world.access("alice", &moved).await.unwrap_err(), LoginError::Required);
+    assert_eq!(world.issuer.refreshes(), 0, "no token was asked for with the old login");
+    assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
+    assert!(!world.second_gateway().logins.has_stored_login(&alice, &site).await.unwrap());
+
+    // A login at the new address, and one that another server shares with it, are as good as ever.
+    assert_eq!(world.log_in("alice", &moved, &[]).await, "access-2");
+    assert_eq!(token_text(world.access("alice", &shared).await.unwrap().token().await), "access-3");
+    for _ in 0..2 {
+        assert!(world.access("alice", &moved).await.is_ok());
+        assert!(world.access("alice", &shared).await.is_ok());
+    }
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
+    assert!(world.logins.has_stored_login(&alice, &shared).await.unwrap(), "others stay");
+}
+
 /// The error of a request for which a server requires more scopes.
 async fn refused(world: &World, site: &ProtectedServer, wanted: &str) -> String {
     let access = world.access("alice", site).await.unwrap();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use muster_auth::{access::tokens::TokenFile, clock::Clock};
-use muster_config::settings::{AccessMode, Settings};
+use muster_config::settings::{AccessMode, BundledClis, Settings};
+use muster_net::Url;
 
 use super::{Finding, Hop, repair::Repair};
 
@@ -48,7 +49,68 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
             "set `access.allowedDomains` or `access.allowedUsers`",
         ));
     }
+    if access.allowed_hosts.iter().any(|host| host == "*") {
+        findings.push(warning(
+            "any-host",
+            "`access.allowedHosts: ['*']` lets web pages reach the gateway under names of their own",
+            "name the hosts by which clients reach it",
+        ));
+    }
+    if server.enabled && server.allowed_origins.split([',', ' ']).any(|origin| origin == "*") {
+        findings.push(warning(
+            "any-origin",
+            "`aggregator.oauth.server.allowedOrigins: '*'` lets every web page send requests",
+            "name the origins of the pages that use the gateway",
+        ));
+    }
+    if settings.clis.bundled == BundledClis::All {
+        findings.push(warning(
+            "all-bundled-clis",
+            "`clis.bundled: all` offers agents tools that write, run code and reach the network",
+            "remove it, and enable the CLIs that you need: `muster enable cli NAME`",
+        ));
+    }
     findings
+        .extend(login_findings(settings).map(|(code, message, fix)| warning(code, message, fix)));
+    findings
+}
+
+/// Unsafe settings of logins at servers, and of the storage of logins.
+fn login_findings(
+    settings: &Settings,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let (client, server) =
+        (&settings.aggregator.oauth.mcp_client, &settings.aggregator.oauth.server);
+    let host = |url: &str| Url::parse(url).ok().map(|url| url.host().to_owned());
+    let is_unbound = client.enabled
+        && server.enabled
+        && !client.public_url.is_empty()
+        && host(&client.public_url) != host(&server.base_url);
+    let has_secret =
+        !client.client_secret.reveal().is_empty() || !client.client_secret_file.is_empty();
+    let is_unsealed = server.enabled
+        && server.storage.kind == "valkey"
+        && server.encryption_key.reveal().is_empty()
+        && server.encryption_key_file.is_empty();
+    let found = [
+        is_unbound.then_some((
+            "login-links-unbound",
+            "links of logins at servers work in anybody's browser: `mcpClient.publicUrl` and `server.baseUrl` of \
+             `aggregator.oauth` have different hosts",
+            "use one host for both",
+        )),
+        (client.enabled && has_secret && client.client_issuer.is_empty()).then_some((
+            "client-secret-for-all",
+            "`aggregator.oauth.mcpClient.clientSecret` is sent to every issuer that a server names",
+            "set `clientIssuer` to the issuer that it is registered at",
+        )),
+        is_unsealed.then_some((
+            "logins-unencrypted",
+            "tokens of users are stored in Valkey without encryption",
+            "set `aggregator.oauth.server.encryptionKeyFile`",
+        )),
+    ];
+    found.into_iter().flatten()
 }
 
 fn token_findings(root: &Path) -> Vec<Finding> {
@@ -143,6 +205,28 @@ mod tests {
         assert_eq!(messages(google), ["everybody with a Google account may log in"]);
         let listed = format!("{google}\naccess: {{allowedDomains: [example.com]}}");
         assert_eq!(messages(&listed), Vec::<String>::new());
+
+        for (text, message) in [
+            ("access: {allowedHosts: ['*']}", "under names of their own"),
+            ("clis: {bundled: all}", "run code"),
+            (
+                "aggregator: {oauth: {server: {enabled: true, allowedOrigins: 'https://a, *'}}}",
+                "every web page",
+            ),
+            (
+                "aggregator: {oauth: {server: {enabled: true, storage: {type: valkey}}}}",
+                "without encryption",
+            ),
+            ("aggregator: {oauth: {mcpClient: {enabled: true, clientSecret: s}}}", "every issuer"),
+            (
+                "aggregator: {oauth: {mcpClient: {enabled: true, publicUrl: 'https://a'}, server: {enabled: true, \
+                 baseUrl: 'https://b'}}}",
+                "anybody's browser",
+            ),
+        ] {
+            let found = messages(text);
+            assert!(found.len() == 1 && found[0].contains(message), "{text}: {found:?}");
+        }
 
         let draft = TokenDraft { name: "ci".to_owned(), ..TokenDraft::default() };
         TokenFile::of(root, Clock::system()).create(&draft).unwrap();

@@ -1,8 +1,12 @@
 //! The gateway to use: an explicit endpoint, a context, or the local configuration.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
-use muster_auth::access::operator_file::OperatorCredentials;
+use http::{HeaderName, HeaderValue};
+use muster_auth::access::operator_file::{self, LOCAL_HEADER, OperatorCredentials};
 use muster_config::settings::{self, Settings};
 
 use thiserror::Error;
@@ -187,6 +191,14 @@ impl Target {
         };
         Some((host, port.trim_start_matches(':').parse().ok()))
     }
+}
+
+/// The header by which a gateway of this user at an address admits the user's own clients, which serve agents.
+pub fn local_header(address: SocketAddr) -> Option<(HeaderName, HeaderValue)> {
+    let token = operator_file::local_token(&user_dirs::state().ok()?, address)?;
+    let mut value = HeaderValue::from_str(token.reveal()).ok()?;
+    value.set_sensitive(true);
+    Some((HeaderName::from_static(LOCAL_HEADER), value))
 }
 
 /// The URL of the running gateway of a configuration directory.

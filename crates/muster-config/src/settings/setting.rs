@@ -391,18 +391,21 @@ pub enum AccessMode {
     /// Callers prove who they are: by a login, a token, or as a process of the gateway's own user.
     #[default]
     Private,
+    /// The same, but no process is admitted for its user: the user's own clients present a token.
+    Token,
     /// Every caller that a login does not keep out is an operator.
     Open,
 }
 
 const ACCESS_MODES: &[(&str, AccessMode)] =
-    &[("private", AccessMode::Private), ("open", AccessMode::Open)];
+    &[("private", AccessMode::Private), ("token", AccessMode::Token), ("open", AccessMode::Open)];
 
 impl AccessMode {
     /// Its name in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Private => "private",
+            Self::Token => "token",
             Self::Open => "open",
         }
     }
@@ -416,7 +419,7 @@ impl AccessMode {
 impl Setting for AccessMode {
     type Literal = ();
 
-    const TYPE: FieldType = FieldType::Enum(&["private", "open"]);
+    const TYPE: FieldType = FieldType::Enum(&["private", "token", "open"]);
     const UNSET: FieldDefault = FieldDefault::Json("\"private\"");
 
     fn literal((): ()) -> Self {

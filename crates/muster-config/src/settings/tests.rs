@@ -99,7 +99,7 @@ fn what_is_unknown_is_warned_about_and_what_is_wrong_refused() {
     check(
         "access: {mode: closed}\n",
         expect![[r#"
-            1: access → mode: Input should be 'private' or 'open'
+            1: access → mode: Input should be 'private', 'token' or 'open'
         "#]],
     );
     check(

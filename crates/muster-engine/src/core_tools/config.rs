@@ -111,6 +111,9 @@ fn opened(before: &Settings, after: &Settings) -> Vec<String> {
                  (`access.mode: open`)"
                     .to_owned()
             }
+            (AccessMode::Token, false) => {
+                "after a restart nobody has to log in: callers need a token".to_owned()
+            }
             (AccessMode::Private, false) => {
                 "after a restart nobody has to log in: processes of the gateway's user are admitted, others need a token"
                     .to_owned()

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::{
     body::Incoming,
@@ -46,6 +46,8 @@ pub(crate) struct HttpConnection {
     /// How long it may be idle.
     keep_alive: Duration,
     idle_since: Instant,
+    /// The header of every request that is sent over it.
+    pub(super) header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl fmt::Debug for HttpConnection {
@@ -65,7 +67,7 @@ impl HttpConnection {
             }
         });
         let (keep_alive, idle_since) = (MAX_KEEP_ALIVE, Instant::now());
-        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since })
+        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since, header: None })
     }
 
     /// Learns from a response how long the upstream keeps the connection. A request that is sent as the upstream closes it

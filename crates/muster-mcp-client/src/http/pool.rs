@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    net::SocketAddr,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use muster_core::{
@@ -32,6 +33,10 @@ const MAX_IDLE: usize = 64;
 /// How long a new connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The header of requests to an address, if there is one: by it a gateway knows the clients of its own user. It is never
+/// sent to another address.
+pub type AddressHeader = fn(SocketAddr) -> Option<(HeaderName, HeaderValue)>;
+
 /// How requests are authorized.
 #[derive(Debug, Clone)]
 pub(crate) enum Authorization {
@@ -50,6 +55,7 @@ pub(crate) struct Pool {
     url: Url,
     /// Finds the address of each new connection, if it is not that of the URL.
     locator: Option<Arc<dyn UpstreamLocator>>,
+    address_header: Option<AddressHeader>,
     /// The value of `Host`; a proxy may expect another one than the URL has.
     host: HeaderValue,
     /// The headers that the user configured.
@@ -75,14 +81,20 @@ impl Pool {
         authorization: Authorization,
     ) -> Self {
         let host = url.host_header().clone();
-        let (locator, idle) = (None, Arc::default());
-        Self { dialer, url, locator, host, headers, authorization, idle }
+        let (locator, address_header, idle) = (None, None, Arc::default());
+        Self { dialer, url, locator, address_header, host, headers, authorization, idle }
     }
 
     /// Connects to where `locator` finds the upstream.
     #[must_use]
     pub(crate) fn with_locator(self, locator: Option<Arc<dyn UpstreamLocator>>) -> Self {
         Self { locator, ..self }
+    }
+
+    /// Sends the header of each address.
+    #[must_use]
+    pub(crate) fn with_address_header(self, address_header: Option<AddressHeader>) -> Self {
+        Self { address_header, ..self }
     }
 
     /// Sends `host` instead of the URL's own.
@@ -172,6 +184,10 @@ impl Pool {
             if connection.ready().await.is_err() && !is_new {
                 continue;
             }
+            let header = connection.header.clone();
+            if let Some((name, value)) = &header {
+                request.headers_mut().insert(name, value.clone());
+            }
             match connection.send(request).await {
                 Ok(response) => {
                     connection.learn(response.headers());
@@ -179,7 +195,11 @@ impl Pool {
                 }
                 Err(mut err) => match err.take_message() {
                     // The upstream had closed the idle connection, and nothing was sent.
-                    Some(unsent) if !is_new => request = unsent,
+                    Some(unsent) if !is_new => {
+                        request = unsent;
+                        // The next connection may be to another address.
+                        header.map(|(name, _)| request.headers_mut().remove(name));
+                    }
                     unsent => {
                         let err = err.into_error();
                         let reason = format!("the connection broke before an answer: {err}");
@@ -211,9 +231,14 @@ impl Pool {
             // Upstreams are configured by the operator, and may be anywhere.
             let stream = self.dialer.connect(&url, AddressPolicy::Unrestricted).await;
             let stream = stream.map_err(|error| dial_error(error, &place))?;
-            HttpConnection::handshake(TokioIo::new(stream)).await.map_err(|err| {
+            let address = stream.peer_addr().ok();
+            let connection = HttpConnection::handshake(TokioIo::new(stream)).await;
+            let mut connection = connection.map_err(|err| {
                 TransportError::Unreachable(format!("connection to {place} failed: {err}"))
-            })
+            })?;
+            connection.header =
+                self.address_header.zip(address).and_then(|(of, address)| of(address));
+            Ok(connection)
         });
         timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             Err(TransportError::Unreachable(format!("connection to {place} timed out")))
@@ -338,7 +363,7 @@ fn no_token(error: LoginError, challenge: Option<String>) -> TransportError {
 pub(crate) fn parse_headers(given: &[(String, String)]) -> Result<HeaderMap, TransportError> {
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
-        let key: http::HeaderName = name.parse().map_err(|_| {
+        let key: HeaderName = name.parse().map_err(|_| {
             TransportError::Invalid(format!("`{name}` cannot be the name of a header"))
         })?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {

@@ -14,6 +14,7 @@ use super::{App, ORPHAN_TIMEOUT, call_limits::CallPlace, sessions::HttpSession};
 use crate::{
     client_channel::ClientChannel,
     incoming::ValidRequest,
+    model::Method,
     server::RpcResponse,
     version::Era,
     wire::{RpcError, code},
@@ -65,8 +66,11 @@ impl Serving {
         request: ValidRequest,
     ) -> Self {
         let (cut, serving) = (CutRequest::of(&request), Arc::clone(&app));
+        let is_listening = request.method == Method::Listen;
+        let listener = is_listening.then(|| app.listeners.open(&caller, &app.draining));
         let future = async move {
-            Some(serving.server.serve(&caller, channel, &serving.draining, request).await)
+            let shutdown = listener.as_ref().map_or(&serving.draining, |listener| &listener.ended);
+            Some(serving.server.serve(&caller, channel, shutdown, request).await)
         };
         Self { app, request: cut, future: Some(Box::pin(future)), session: None, call: None }
     }

@@ -136,10 +136,14 @@ impl HttpSession {
         *self.used.lock() = Instant::now();
     }
 
+    /// Whether it has a pending request or an open stream.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.pending.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0
+    }
+
     /// Since when the session is idle; `None` while it is in use.
     fn idle_since(&self) -> Option<Instant> {
-        let in_use = self.pending.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0;
-        (!in_use).then(|| *self.used.lock())
+        (!self.is_in_use()).then(|| *self.used.lock())
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use muster_core::{
     backend::BoxFuture,
+    call::Caller,
     credentials::{Admission, Authenticator, Peer, Principal, WebPages},
 };
 use muster_mcp::http::{HealthResponse, HttpOptions};
@@ -244,6 +245,10 @@ impl Authenticator for Door {
             let refusal = Response::builder().status(401).header("www-authenticate", "Bearer");
             Err(refusal.body(Bytes::from_static(b"who are you?")).unwrap())
         })
+    }
+
+    fn still_admits<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(true))
     }
 }
 

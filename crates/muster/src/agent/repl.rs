@@ -12,12 +12,13 @@ mod watcher;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use muster_auth::private_file;
 use muster_client::{
     contexts::Contexts,
-    env_vars,
     inventory::Inventory,
     login::AuthMode,
     remote::{GatewayNotification, Remote, error::RemoteError, target::Target},
+    user_dirs,
 };
 use rustyline::{
     Cmd, CompletionType, Config, Context, Editor, Event, ExternalPrinter as _, Helper, Highlighter,
@@ -200,11 +201,18 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// The file of the history, in a directory that only its user can enter: lines may hold secrets.
+fn history() -> Option<PathBuf> {
+    let folder = user_dirs::state().ok()?;
+    private_file::create_dir(&folder).ok()?;
+    Some(folder.join("agent_history"))
+}
+
 struct Repl<'a> {
     runtime: &'a Runtime,
     shell: Arc<Shell>,
     reader: Reader,
-    history: PathBuf,
+    history: Option<PathBuf>,
     listening: JoinSet<()>,
     context: Option<String>,
 }
@@ -217,10 +225,11 @@ impl<'a> Repl<'a> {
         reader.set_helper(Some(Completion { inventory: shell.inventory.subscribe() }));
         // Suspending the process would lose the connection.
         reader.bind_sequence(Event::from(KeyEvent::ctrl('Z')), Cmd::Noop);
-        let folder = env_vars::get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
-        let history = PathBuf::from(folder).join(".muster_agent_history");
-        // There is no history before the first session.
-        drop(reader.load_history(&history));
+        let history = history();
+        if let Some(history) = &history {
+            // There is none before the first session.
+            drop(reader.load_history(history));
+        }
         let context = Contexts::load().ok().and_then(|contexts| contexts.current);
         Ok(Self { runtime, shell, reader, history, listening: JoinSet::new(), context })
     }
@@ -298,7 +307,9 @@ impl<'a> Repl<'a> {
 
     fn leave(mut self) {
         // The history is a convenience: failing to save it is not an error.
-        drop(self.reader.save_history(&self.history));
+        if let Some(history) = &self.history {
+            drop(self.reader.save_history(history));
+        }
         self.listening.abort_all();
         let remote = self.shell.remote.send_replace(None);
         if let Some(remote) = remote {

@@ -7,7 +7,7 @@ use muster_client::{
     bridge::{login_server::LoginServer, user_login::UserLogin},
     env_vars,
     login::{self, AuthMode},
-    remote::target::{GatewayTransport, Target, TargetOptions},
+    remote::target::{self, GatewayTransport, Target, TargetOptions},
 };
 use muster_mcp::stdio::{Input, Output};
 use muster_mcp_client::bridge::{self, UpstreamLocator};
@@ -152,6 +152,7 @@ pub(super) fn carry(client: &CarriedClient) -> Result<(), CommandError> {
             login: Arc::<UserLogin>::clone(&login),
             until_login: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
             locator: client.locator.clone(),
+            address_header: Some(target::local_header),
             ..bridge::BridgeOptions::new(&target.url)
         };
         let visiting = async {

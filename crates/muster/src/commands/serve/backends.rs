@@ -56,7 +56,7 @@ pub(super) fn of(
         document_path: or(&config.cimd.path, &defaults.document_path),
         scopes: or(&config.cimd.scopes, &defaults.scopes),
         policy,
-        own_browsers_only: logins.is_none() && mode == AccessMode::Private,
+        own_browsers_only: logins.is_none() && mode != AccessMode::Open,
         browser_logins: logins.filter(|logins| binds_links(config, logins, mode)).cloned(),
         ..defaults
     };
@@ -84,7 +84,7 @@ fn binds_links(config: &McpClient, logins: &AuthServer, mode: AccessMode) -> boo
              `aggregator.oauth.server.baseUrl` have different hosts"
         );
     }
-    is_same_host && mode == AccessMode::Private
+    is_same_host && mode != AccessMode::Open
 }
 
 /// The configured secret, or the contents of its file.

@@ -33,7 +33,7 @@ pub(super) fn of(
         // The acceptance tests log in with it.
         loaded.server.own_callback = match mode {
             AccessMode::Open => OwnCallback::Allowed,
-            AccessMode::Private => OwnCallback::Refused,
+            AccessMode::Private | AccessMode::Token => OwnCallback::Refused,
         };
         loaded
     });
