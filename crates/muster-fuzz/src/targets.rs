@@ -1,6 +1,7 @@
 //! The targets: one function for each kind of text that comes from outside.
 
 mod arguments;
+mod http_head;
 mod json_path;
 
 use std::sync::LazyLock;
@@ -62,6 +63,7 @@ pub const TARGETS: &[FuzzTarget] = &[
             Ok(Message::parse(input).is_ok() || lenient)
         },
     },
+    http_head::TARGET,
     FuzzTarget {
         name: "yaml",
         seeds: &[
