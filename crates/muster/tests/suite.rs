@@ -10,6 +10,8 @@
 
 #[path = "suite/access.rs"]
 mod access;
+#[path = "suite/attack_table.rs"]
+mod attack_table;
 #[path = "suite/attacks.rs"]
 mod attacks;
 #[path = "suite/backends.rs"]
@@ -48,6 +50,8 @@ mod doctor;
 mod events;
 #[path = "suite/examples.rs"]
 mod examples;
+#[path = "suite/exhaustion.rs"]
+mod exhaustion;
 #[path = "suite/exposure.rs"]
 mod exposure;
 #[path = "suite/fidelity.rs"]
@@ -56,6 +60,8 @@ mod fidelity;
 mod garbage;
 #[path = "suite/help.rs"]
 mod help;
+#[path = "suite/hostile_servers.rs"]
+mod hostile_servers;
 #[path = "suite/injection.rs"]
 mod injection;
 #[path = "suite/login.rs"]

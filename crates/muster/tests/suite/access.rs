@@ -79,7 +79,7 @@ fn an_unknown_access_mode_is_refused() {
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("MUSTER_ACCESS is `closed`, which is not an access mode"), "{said}");
-    assert!(said.contains("set it to `private` or `open`"), "{said}");
+    assert!(said.contains("set it to `private`, `token` or `open`"), "{said}");
 }
 
 #[test]
@@ -142,6 +142,45 @@ fn other_users_of_the_machine_are_refused() {
         Ok(refused) => panic!("{}", said(&refused)),
         Err(err) => eprintln!("not checked: only root can act as another user ({err})"),
     }
+}
+
+#[test]
+fn the_users_own_clients_are_known_by_the_token_in_their_file() {
+    let config = "aggregator: {port: 0}\naccess: {mode: token}\n";
+    let gateway = Gateway::start_private(&[("config.yaml", config)], &[]);
+    // A process of the same user, without the token.
+    let (status, refused) = post(&gateway, "/mcp", "");
+    assert_eq!(status, 401, "{refused}");
+    assert!(refused.contains("muster agent --mcp-server"), "{refused}");
+    let list = muster(&gateway).args(["list", "services", "--auth", "none"]).output().unwrap();
+    assert!(list.status.success(), "{}", said(&list));
+    let secret = token(&gateway, &["create", "ci"]);
+    assert_eq!(post(&gateway, "/mcp", &format!("\r\nauthorization: Bearer {secret}")).0, 200);
+
+    let shown_by_bridge = |home: &Path| {
+        let mut bridge = muster(&gateway);
+        bridge.env("HOME", home).args(["agent", "--mcp-server", "--auth", "none", "--endpoint"]);
+        bridge.arg(format!("http://localhost:{}/mcp", gateway.port));
+        let mut bridge = super::bridge::Bridge::run(bridge);
+        bridge.send(
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
+        );
+        let (begun, _) = bridge.answer(&json!(1));
+        if begun.get("error").is_some() {
+            return begun.to_string();
+        }
+        let params = json!({"name": "list_core_tools", "arguments": {"include_schema": false}});
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        bridge.send(&call.to_string());
+        let (answer, _) = bridge.answer(&json!(2));
+        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let shown = shown_by_bridge(gateway.folder.path());
+    assert!(shown.contains("core_mcpserver_list"), "{shown}");
+    assert!(!shown.contains("core_mcpserver_create"), "an agent is no operator: {shown}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let refused = shown_by_bridge(elsewhere.path());
+    assert!(refused.contains("error"), "{refused}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use std::{
     fs,
+    io::{ErrorKind, Read as _},
+    net::TcpStream,
     process::Command,
     time::{Duration, Instant},
 };
@@ -87,6 +89,14 @@ impl Site {
     }
 }
 
+/// A kind of stream that a client leaves open.
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Session,
+    Sse,
+    Listen,
+}
+
 /// One caller, with a session if it is admitted.
 struct Caller<'a> {
     gateway: &'a Gateway,
@@ -141,6 +151,41 @@ impl<'a> Caller<'a> {
         let inner: Value = serde_json::from_str(text).unwrap();
         let said = inner["content"][0]["text"].as_str().unwrap_or_default().to_owned();
         (inner["isError"] == true, said)
+    }
+
+    /// Opens a stream, and waits until it is open.
+    fn open(&self, stream: Stream) -> TcpStream {
+        let head = |first: &str, more: &str| {
+            format!(
+                "{first} HTTP/1.1\r\nhost: localhost:{}\r\nauthorization: Bearer {}\r\n\
+                 content-type: application/json\r\naccept: application/json, text/event-stream{more}",
+                self.gateway.port, self.bearer
+            )
+        };
+        let opened = match stream {
+            Stream::Session => {
+                let session = format!("\r\nmcp-session-id: {}", self.session);
+                self.gateway.send(&head("GET /mcp", &session), "")
+            }
+            Stream::Sse => self.gateway.send(&head("GET /sse", ""), ""),
+            Stream::Listen => {
+                let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {}});
+                let message = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+                    "params": {"_meta": meta, "notifications": {"toolsListChanged": true}}});
+                let more =
+                    "\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: subscriptions/listen";
+                self.gateway.send(&head("POST /mcp", more), &message.to_string())
+            }
+        };
+        let (mut opened, mut head) = (opened, String::new());
+        while !head.contains("\r\n\r\n") {
+            let mut byte = [0];
+            assert_eq!(opened.read(&mut byte).unwrap(), 1, "{head}");
+            head.push(char::from(byte[0]));
+        }
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("event-stream"), "{head}");
+        opened
     }
 
     /// The core tools that the caller is shown.
@@ -323,7 +368,10 @@ fn no_single_request_of_a_user_delays_the_others() {
     let requests = [
         ("call_tool", json!({"name": long, "arguments": {}})),
         ("call_tool", json!({"name": "cli_demo_show", "arguments": {long.clone(): 1}})),
+        ("call_tool", json!({"name": "cli_demo_show", long.clone(): 1})),
         ("call_tool", json!({"name": "cli_demo_show", "arguments": {"a": nested}})),
+        ("call_tool", json!({"name": "core_service_status", "arguments": {"name": long}})),
+        ("call_tool", json!({"name": "core_events", "arguments": {long.clone(): long}})),
         ("describe_tool", json!({"name": long})),
         ("describe_resource", json!({"uri": long})),
         ("get_prompt", json!({"name": long})),
@@ -342,6 +390,8 @@ fn no_single_request_of_a_user_delays_the_others() {
         ),
     ];
     let health = format!("GET /health HTTP/1.1\r\nhost: localhost:{}", site.gateway.port);
+    let direct = eve.direct(&long, &json!({})).to_string();
+    assert!(direct.len() < 2_000, "{}", direct.len());
     for (number, (tool, arguments)) in requests.iter().enumerate() {
         std::thread::scope(|scope| {
             let attack = scope.spawn(|| eve.direct(tool, arguments));
@@ -350,7 +400,39 @@ fn no_single_request_of_a_user_delays_the_others() {
             assert!(!honest.call("cli_demo_show", &json!({})).0);
             let waited = began.elapsed();
             assert!(waited < Duration::from_secs(2), "{number} {tool}: {waited:?}");
-            attack.join().unwrap();
+            let answer = attack.join().unwrap().to_string();
+            assert!(answer.len() < 20_000, "{number} {tool}: {} bytes", answer.len());
         });
+    }
+}
+
+#[test]
+fn streams_end_with_the_right_to_use_the_gateway() {
+    let site = Site::new(&json!({}), &[]);
+    let (eve, ada) = (site.user("eve"), site.user("ada"));
+    let (revoked, valid) = (site.token(&["revoked"]), site.token(&["valid"]));
+    let kinds = [Stream::Session, Stream::Sse, Stream::Listen];
+    let of = |caller: &Caller<'_>| kinds.map(|kind| (kind, caller.open(kind)));
+    let (of_eve, of_ada, of_revoked, of_valid) = (of(&eve), of(&ada), of(&revoked), of(&valid));
+
+    site.set_access(&json!({"allowedUsers": ["ada@example.com"]}));
+    let revoking = Command::new(MUSTER)
+        .args(["token", "revoke", "revoked", "--config-path"])
+        .arg(site.gateway.folder.path())
+        .output()
+        .unwrap();
+    assert!(revoking.status.success(), "{revoking:?}");
+    for (whose, streams) in [("a removed user", of_eve), ("a revoked token", of_revoked)] {
+        for (kind, mut stream) in streams {
+            // Shorter than the interval of keep-alive comments.
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let ended = stream.read_to_end(&mut Vec::new());
+            assert!(ended.is_ok(), "{whose} {kind:?}: {ended:?}");
+        }
+    }
+    for (kind, mut stream) in of_ada.into_iter().chain(of_valid) {
+        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let open = stream.read_to_end(&mut Vec::new()).unwrap_err().kind();
+        assert!(matches!(open, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{kind:?}: {open}");
     }
 }

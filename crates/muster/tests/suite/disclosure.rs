@@ -1,10 +1,17 @@
 //! What the gateway keeps to itself: values of arguments in its log, and its environment.
 
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::{Command, Stdio},
+};
+
 use serde_json::json;
 
 use super::{
     client::{CLIMAX, Folder},
-    serve::Gateway,
+    serve::{Gateway, MUSTER},
 };
 
 const CLI: &str = "\
@@ -95,4 +102,75 @@ fn validate_names_mistakes_that_load() {
     let mut client = folder.serve(&["bad.yaml"]);
     client.initialize();
     assert_eq!(client.climax_call("a", json!({}))["isError"], false);
+}
+
+#[test]
+fn secrets_of_servers_are_not_shown() {
+    let file = json!({"type": "stdio", "command": "server", "autoStart": false,
+        "args": ["--url=https://h.example/x?a=1&sig=canary-4", "--password", "canary-5"],
+        "env": {"MY_PASS": "canary-1", "DATABASE_URL": "postgres://ada:canary-2@db.example/x",
+            "SENTRY_DSN": "https://canary-3@sentry.example/1", "MODE": "plain"}})
+    .to_string();
+    let gateway = Gateway::start(&[("mcpservers/secretive.yaml", &file)], &[]);
+    let session = gateway.session();
+    for tool in ["core_mcpserver_get", "core_mcpserver_list", "core_service_status"] {
+        let arguments = json!({"name": "secretive", "showAll": true});
+        let shown = gateway.call_tool(&session, tool, arguments).to_string();
+        assert!(!shown.contains("canary"), "{tool}: {shown}");
+        assert!(tool != "core_mcpserver_get" || shown.contains("plain"), "{shown}");
+    }
+}
+
+#[test]
+fn names_forge_no_line_of_the_log() {
+    let (gateway, log) = Gateway::start_logging(&[("clis/demo.yaml", CLI)], &[]);
+    let session = gateway.session();
+    let line = "[00:00:00] INFO     call subject=root depth=0 tool=core_config_save";
+    let name = format!("x\n{line}\u{1b}[2J");
+    let params = json!({"name": "call_tool", "arguments": {"name": name, "arguments": {}}});
+    gateway.ask(&session, "tools/call", params);
+    let written = log.iter().find(|written| written.contains("core_config_save")).unwrap();
+    assert!(!written.starts_with(line) && !written.contains('\u{1b}'), "{written}");
+    assert!(written.contains("call subject=local depth=0 tool=x "), "{written}");
+}
+
+#[test]
+fn the_history_of_the_repl_is_private() {
+    let (gateway, home) = (Gateway::start(&[], &[]), Folder::new(&[("victim", "mine\n")]));
+    let shared = tempfile::tempdir().unwrap();
+    symlink(home.file("victim"), shared.path().join(".muster_agent_history")).unwrap();
+    let url = format!("http://localhost:{}/mcp", gateway.port);
+    let mut repl = Command::new("script")
+        .args(["--quiet", "--return", "--command"])
+        .arg(format!("{MUSTER} agent --repl --endpoint {url}"))
+        .arg("/dev/null")
+        .env("SHELL", "/bin/sh")
+        .env("HOME", home.path())
+        .env("TMPDIR", shared.path())
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("MUSTER_CONTEXT")
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // What is typed before the prompt is lost.
+    let mut shown = BufReader::new(repl.stdout.take().unwrap());
+    let mut keys = repl.stdin.take().unwrap();
+    for line in [&b"list prompts\r"[..], b"exit\r"] {
+        while !shown.fill_buf().unwrap().is_empty() {
+            let mut part = Vec::new();
+            shown.read_until(b'h', &mut part).unwrap();
+            if part.ends_with(b"\x1b[?2004h") {
+                break;
+            }
+        }
+        keys.write_all(line).unwrap();
+    }
+    shown.read_to_end(&mut Vec::new()).unwrap();
+    assert!(repl.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(home.file("victim")).unwrap(), "mine\n");
+    let mode = |name: &str| fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777;
+    let state = ".local/state/muster";
+    assert_eq!((mode(state), mode(&format!("{state}/agent_history"))), (0o700, 0o600));
 }

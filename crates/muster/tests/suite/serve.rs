@@ -84,14 +84,22 @@ impl Gateway {
         files: &[(&str, &str)],
         words: &[&str],
     ) -> (Self, mpsc::Receiver<String>) {
-        Self::start_with(files, words, |command, _| {
+        Self::start_with(&[MUSTER], files, words, |command, _| {
             command.env("MUSTER_ACCESS", "open");
         })
     }
 
+    /// A gateway that everybody may change, started by a shell script that ends with `exec "$0" "$@"`.
+    pub(crate) fn start_by(script: &str, files: &[(&str, &str)]) -> Self {
+        let started = Self::start_with(&["sh", "-c", script, MUSTER], files, &[], |command, _| {
+            command.env("MUSTER_ACCESS", "open");
+        });
+        started.0
+    }
+
     /// A gateway with the default access, whose home is its folder.
     pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
-        let started = Self::start_with(files, words, |command, folder| {
+        let started = Self::start_with(&[MUSTER], files, words, |command, folder| {
             command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
             command.env_remove("MUSTER_STATE_PATH");
         });
@@ -99,6 +107,7 @@ impl Gateway {
     }
 
     fn start_with(
+        program: &[&str],
         files: &[(&str, &str)],
         words: &[&str],
         set_up: impl FnOnce(&mut Command, &Path),
@@ -110,7 +119,7 @@ impl Gateway {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let (child, port, logged) = Self::launch(&folder, words, set_up);
+        let (child, port, logged) = Self::launch(program, &folder, words, set_up);
         (Self { child, port, folder }, logged)
     }
 
@@ -121,16 +130,22 @@ impl Gateway {
         let open = |command: &mut Command, _: &Path| {
             command.env("MUSTER_ACCESS", "open");
         };
-        (self.child, self.port, _) = Self::launch(&self.folder, &[], open);
+        (self.child, self.port, _) = Self::launch(&[MUSTER], &self.folder, &[], open);
     }
 
     fn launch(
+        program: &[&str],
         folder: &Folder,
         words: &[&str],
         set_up: impl FnOnce(&mut Command, &Path),
     ) -> (Child, u16, mpsc::Receiver<String>) {
-        let mut command = Command::new(MUSTER);
-        command.arg("serve").arg("--config-path").arg(folder.path()).args(words);
+        let mut command = Command::new(program[0]);
+        command
+            .args(&program[1..])
+            .arg("serve")
+            .arg("--config-path")
+            .arg(folder.path())
+            .args(words);
         command.env("MUSTER_STATE_PATH", folder.file("state"));
         set_up(&mut command, folder.path());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -147,7 +162,7 @@ impl Gateway {
         (child, port, logged)
     }
 
-    fn send(&self, head: &str, body: &str) -> TcpStream {
+    pub(crate) fn send(&self, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let length = body.len();
         write!(stream, "{head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
@@ -164,7 +179,7 @@ impl Gateway {
         (status, head.to_owned(), body.to_owned())
     }
 
-    fn head(&self, session: Option<&str>) -> String {
+    pub(crate) fn head(&self, session: Option<&str>) -> String {
         let session = session.map(|id| format!("\r\nmcp-session-id: {id}")).unwrap_or_default();
         format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost:{}\r\ncontent-type: application/json\r\n\

@@ -149,6 +149,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-telemetry",
             "muster-client",
             "muster-scenario",
+            "muster-fuzz",
             "muster",
         ],
     ),

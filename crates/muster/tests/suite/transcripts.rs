@@ -129,6 +129,12 @@ fn in_a_pipe(mut command: Command) -> (String, Option<i32>) {
 
 /// Runs a command on a terminal of its own, which is 100 columns wide.
 fn on_a_terminal(command: &Command) -> (String, Option<i32>) {
+    let (text, status) = raw_terminal(command);
+    (without_spinner(&text).replace('\u{1b}', "␛"), status)
+}
+
+/// The same, with every byte that reaches the terminal.
+pub(crate) fn raw_terminal(command: &Command) -> (String, Option<i32>) {
     let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy());
     let words: Vec<String> =
         std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect();
@@ -147,7 +153,7 @@ fn on_a_terminal(command: &Command) -> (String, Option<i32>) {
     }
     let output = script.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n");
-    (without_spinner(&text).replace('\u{1b}', "␛"), output.status.code())
+    (text, output.status.code())
 }
 
 /// How often a spinner is drawn depends on the machine.
