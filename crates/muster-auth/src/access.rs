@@ -4,6 +4,7 @@
 //! machine: known by the system, or by the token in a file that only this user can read. The operator token makes any of
 //! these an operator, and stands for a login.
 
+pub mod browser_sessions;
 pub mod operator_file;
 pub mod peer_user;
 pub mod tokens;

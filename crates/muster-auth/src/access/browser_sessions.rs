@@ -1,0 +1,225 @@
+//! Sessions of browsers: a cookie that stands for the credentials of an operator.
+//!
+//! A command presents its credentials and receives a code; the browser that it opens exchanges the code, once, for a
+//! cookie. Each request with the cookie is admitted by the credentials behind it, so that a revoked token ends the
+//! session too.
+//!
+//! **Invariant:** a browser sends its cookies to every port of a host, and so to a server that another user runs on this
+//! machine. A session that began on a loopback address serves processes of the gateway's own user only.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header};
+use muster_core::{
+    call::{Caller, Role},
+    credentials::{Authenticator, Peer},
+};
+
+use super::{is_own_user, operator_file::OPERATOR_HEADER, refusal};
+use crate::{
+    clock::Clock,
+    lock::Lock,
+    random::{self, NoRandomness, digest_of},
+    secret::Secret,
+};
+
+/// How long a code may be exchanged, in seconds.
+const CODE_TTL: u64 = 60;
+/// How long a session lasts, in seconds.
+const SESSION_TTL: u64 = 12 * 60 * 60;
+/// The number of codes and of sessions; the oldest make room.
+const MAX_CODES: usize = 16;
+const MAX_SESSIONS: usize = 64;
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The sessions of the browsers of operators.
+pub struct BrowserSessions {
+    guard: Arc<dyn Authenticator>,
+    clock: Clock,
+    state: Lock<State>,
+    /// The token of forms for callers without a session, where everybody on this machine is an operator.
+    shared_form_token: Secret,
+}
+
+/// An operator at a browser.
+#[derive(Debug)]
+pub struct BrowserCaller {
+    /// The caller.
+    pub caller: Caller,
+    /// The token that forms must repeat. None for a program that presented its credentials itself: no web page can make
+    /// a browser do that.
+    pub form_token: Option<Secret>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the digest of the code or cookie.
+    codes: BTreeMap<String, Login>,
+    sessions: BTreeMap<String, Session>,
+}
+
+/// The credentials that were presented, and where.
+#[derive(Clone)]
+struct Login {
+    credentials: HeaderMap,
+    is_local: bool,
+    began: u64,
+}
+
+struct Session {
+    login: Login,
+    form_token: Secret,
+}
+
+impl BrowserSessions {
+    /// Sessions whose credentials `guard` checks.
+    pub fn new(guard: Arc<dyn Authenticator>, clock: Clock) -> Result<Self, NoRandomness> {
+        let shared_form_token = Secret::new(random::token()?);
+        Ok(Self { guard, clock, state: Lock::default(), shared_form_token })
+    }
+
+    /// A code for the browser of an operator who presents credentials.
+    pub async fn begin(&self, headers: &HeaderMap, peer: &Peer) -> Result<Secret, Response<Bytes>> {
+        self.operator(headers, peer).await?;
+        let code = random::token().map_err(|error| internal(&error))?;
+        let login = Login {
+            credentials: presented(headers),
+            is_local: is_loopback(headers),
+            began: self.clock.now(),
+        };
+        let mut state = self.state.lock();
+        let codes = &mut state.codes;
+        codes.retain(|_, login| !self.has_ended(login, CODE_TTL));
+        make_room(codes, MAX_CODES, |login| login.began);
+        codes.insert(digest_of(&code), login);
+        Ok(Secret::new(code))
+    }
+
+    /// The value of a `Set-Cookie` header in exchange for a code. A code is good for one attempt.
+    pub fn redeem(&self, code: &str, headers: &HeaderMap, peer: &Peer) -> Option<String> {
+        let login = self.state.lock().codes.remove(&digest_of(code))?;
+        if self.has_ended(&login, CODE_TTL) || !login.serves(peer) {
+            return None;
+        }
+        let (cookie, form_token) = (random::token().ok()?, Secret::new(random::token().ok()?));
+        let mut state = self.state.lock();
+        let sessions = &mut state.sessions;
+        sessions.retain(|_, session| !self.has_ended(&session.login, SESSION_TTL));
+        make_room(sessions, MAX_SESSIONS, |session| session.login.began);
+        let login = Login { began: self.clock.now(), ..login };
+        sessions.insert(digest_of(&cookie), Session { login, form_token });
+        Some(set_cookie(headers, peer, &cookie, SESSION_TTL))
+    }
+
+    /// The operator who sent a request, by the session of the browser or by credentials in the request.
+    pub async fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<BrowserCaller, Response<Bytes>> {
+        let session = cookie(headers, peer).and_then(|cookie| {
+            let state = self.state.lock();
+            let session = state.sessions.get(&digest_of(&cookie))?;
+            let is_good =
+                !self.has_ended(&session.login, SESSION_TTL) && session.login.serves(peer);
+            is_good.then(|| (session.login.credentials.clone(), session.form_token.clone()))
+        });
+        if let Some((credentials, form_token)) = session {
+            let caller = self.operator(&credentials, peer).await?;
+            return Ok(BrowserCaller { caller, form_token: Some(form_token) });
+        }
+        let caller = self.operator(headers, peer).await?;
+        let form_token = presented(headers).is_empty().then(|| self.shared_form_token.clone());
+        Ok(BrowserCaller { caller, form_token })
+    }
+
+    /// Ends the session of a browser. Returns the value of the `Set-Cookie` header that deletes its cookie.
+    pub fn end(&self, headers: &HeaderMap, peer: &Peer) -> String {
+        if let Some(cookie) = cookie(headers, peer) {
+            self.state.lock().sessions.remove(&digest_of(&cookie));
+        }
+        set_cookie(headers, peer, "", 0)
+    }
+
+    async fn operator(&self, headers: &HeaderMap, peer: &Peer) -> Result<Caller, Response<Bytes>> {
+        let admission = self.guard.authenticate(headers, peer).await?;
+        match admission.role {
+            Role::Operator => Ok(admission.caller(None)),
+            Role::Agent => Err(refusal(
+                StatusCode::FORBIDDEN,
+                "this is for operators of the gateway; `muster console` opens it as one",
+            )),
+        }
+    }
+
+    fn has_ended(&self, login: &Login, ttl: u64) -> bool {
+        self.clock.now().saturating_sub(login.began) >= ttl
+    }
+}
+
+impl fmt::Debug for BrowserSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BrowserSessions")
+    }
+}
+
+impl Login {
+    fn serves(&self, peer: &Peer) -> bool {
+        !self.is_local || (peer.ip().is_loopback() && is_own_user(peer))
+    }
+}
+
+/// The credentials among the headers of a request.
+fn presented(headers: &HeaderMap) -> HeaderMap {
+    let is_credential =
+        |name: &http::HeaderName| *name == header::AUTHORIZATION || name == OPERATOR_HEADER;
+    let found = headers.iter().filter(|(name, _)| is_credential(name));
+    found.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Whether the client knows the gateway by a loopback address.
+fn is_loopback(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    };
+    LOOPBACK.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The name of the cookie. Gateways on other ports of the host have cookies of their own.
+fn cookie_name(peer: &Peer) -> String {
+    format!("muster-console-{}", peer.local.port())
+}
+
+fn cookie(headers: &HeaderMap, peer: &Peer) -> Option<String> {
+    let name = cookie_name(peer);
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+fn set_cookie(headers: &HeaderMap, peer: &Peer, value: &str, max_age: u64) -> String {
+    let forwarded = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
+    let secure = if forwarded == Some("https") { "; Secure" } else { "" };
+    let name = cookie_name(peer);
+    format!("{name}={value}; Path=/console; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// Removes the oldest entries until there is room for one more.
+fn make_room<T>(entries: &mut BTreeMap<String, T>, most: usize, began: impl Fn(&T) -> u64) {
+    while entries.len() >= most {
+        let oldest = entries.iter().min_by_key(|(_, entry)| began(entry));
+        let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
+        entries.remove(&oldest);
+    }
+}
+
+fn internal(error: &NoRandomness) -> Response<Bytes> {
+    refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+}
+
+#[cfg(test)]
+mod tests;
