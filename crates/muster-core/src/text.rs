@@ -57,6 +57,15 @@ fn on_terminal(c: char) -> char {
     }
 }
 
+/// Quotes a word for a shell, if it needs quotes.
+pub fn shell_quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./~:@%+=,".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Replaces a control character by a space, and an invisible formatting character by a visible one.
 pub fn neutralized(c: char) -> char {
     match c {

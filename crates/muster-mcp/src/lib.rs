@@ -5,6 +5,7 @@
 
 mod change_notifications;
 mod client_channel;
+pub mod curl_line;
 pub mod headers;
 pub mod http;
 mod incoming;

@@ -16,6 +16,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use muster_client::env_vars;
+pub use muster_core::text::shell_quoted;
 use muster_core::{json::raw, text::for_terminal};
 use serde::Serialize;
 
@@ -30,15 +31,6 @@ pub enum Format {
     Table,
     /// JSON for programs.
     Json,
-}
-
-/// Quotes a word for a shell, if it needs quotes.
-pub fn shell_quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./~:@%+=,".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 /// The meaning of a piece of text. A terminal shows it as colour; the text itself says it everywhere.
