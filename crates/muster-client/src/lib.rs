@@ -6,6 +6,7 @@
 pub mod bridge;
 pub mod bundled_clis;
 pub mod connect;
+pub mod console;
 pub mod contexts;
 pub mod doctor;
 pub mod env_vars;

@@ -41,6 +41,8 @@ section! {
         metrics: MetricsAccess, "metrics", "Metrics";
         /// The history of calls
         history: HistorySettings, "history", "History";
+        /// The pages for operators at `/console`
+        console: ConsoleSettings, "console", "Console";
         /// Whether the state of servers and services is also written into their files, as `status`
         write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
@@ -135,6 +137,14 @@ section! {
         max_age: u16 = 30, "maxAge", "MaxAge";
         /// How much of arguments and error texts is kept: `none`, `redacted` without what looks like a secret, or `full`
         arguments: HistoryArguments, "arguments", "Arguments";
+    }
+}
+
+section! {
+    /// The pages for operators at `/console`.
+    ConsoleSettings {
+        /// Whether they are served
+        enabled: bool = true, "enabled", "Enabled";
     }
 }
 

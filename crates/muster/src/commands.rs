@@ -12,6 +12,7 @@ mod check;
 mod climax;
 pub(crate) mod completion;
 mod connect;
+mod console;
 mod context;
 mod create;
 mod delete;
@@ -83,6 +84,7 @@ commands! {
     Enable(enable::Enable) => enable::enable;
     Disable(enable::Disable) => enable::disable;
     Doctor(doctor::Doctor) => doctor::run;
+    Console(Box<console::ConsoleArgs>) => console::run;
     Top(Box<top::Top>) => top::run;
     List(Box<list::List>) => list::run;
     Get(Box<get::Get>) => get::run;

@@ -178,6 +178,9 @@ fn hints(error: &RemoteError) -> Vec<String> {
             "check the endpoint with `muster context list`, or set one with --endpoint".to_owned(),
         ],
         RemoteError::Reply { .. } => vec!["the gateway may be of another version".to_owned()],
+        RemoteError::NoConsole { .. } => {
+            vec!["`console.enabled: true` in its config.yaml switches it on".to_owned()]
+        }
         RemoteError::NotRunning
         | RemoteError::NotResponding { .. }
         | RemoteError::Tool { .. }
@@ -200,6 +203,7 @@ const fn exit_code(error: &RemoteError) -> u8 {
         | RemoteError::Connect(_)
         | RemoteError::Tool { .. }
         | RemoteError::Reply { .. }
+        | RemoteError::NoConsole { .. }
         | RemoteError::Call { .. }
         | RemoteError::Meta { .. }
         | RemoteError::Empty { .. }

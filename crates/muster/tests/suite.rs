@@ -32,6 +32,8 @@ mod client;
 mod client_side;
 #[path = "suite/commands.rs"]
 mod commands;
+#[path = "suite/console.rs"]
+mod console;
 #[path = "suite/contexts.rs"]
 mod contexts;
 #[path = "suite/desk.rs"]

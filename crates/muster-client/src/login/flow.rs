@@ -156,7 +156,7 @@ pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, 
     Ok(token)
 }
 
-fn http_client() -> HttpClient {
+pub(crate) fn http_client() -> HttpClient {
     HttpClient::new(Arc::new(TrustStore::system()))
 }
 

@@ -95,6 +95,12 @@ pub enum RemoteError {
         /// The tool.
         tool: String,
     },
+    /// The gateway serves no console.
+    #[error("the gateway at {origin} has no console")]
+    NoConsole {
+        /// The gateway.
+        origin: String,
+    },
     /// Another request failed: a list, a resource, a prompt.
     #[error("{0}")]
     Request(String),

@@ -19,7 +19,12 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{access::AccessControl, client::OAuthClient, server::AuthServer};
+use muster_auth::{
+    access::{AccessControl, browser_sessions::BrowserSessions},
+    client::OAuthClient,
+    clock::Clock,
+    server::AuthServer,
+};
 use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
@@ -27,8 +32,10 @@ use muster_client::{
 use muster_config::settings::{
     Aggregator, HistoryArguments, HistorySettings, ServeTransport, Settings,
 };
+use muster_console::Console;
 use muster_core::{
     call::Caller,
+    credentials::WebPages,
     json::raw,
     policy::DestructiveTools,
     request::{ServerCapabilities, ServerInfo},
@@ -47,6 +54,7 @@ use muster_gateway::{
     surface::{Surface, discovery::DiscoverySurface, meta::Meta},
 };
 use muster_mcp::{
+    curl_line::curl_line,
     http::{self, DrainOutcome, HealthResponse, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
@@ -166,11 +174,7 @@ async fn serve(
     let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
-    let identity = ServerInfo {
-        name: "muster-aggregator".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instructions: None,
-    };
+    let identity = identity();
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect =
         Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
@@ -190,8 +194,8 @@ async fn serve(
         .with_observer(telemetry.observer())
         .serving(surface.name());
     let dispatcher = Arc::new(dispatcher);
-    let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
-    let server = Server::new(Arc::new(front));
+    let fronts = fronts(args.surface, &identity, surface, &dispatcher, &engine, state.path());
+    let server = Server::new(fronts.agents);
     let served = match listener {
         Listener::Stdio => {
             let served = serve_stdio(server, access_rules::pipe(mode)).await;
@@ -208,10 +212,12 @@ async fn serve(
                 hints::print(&url, &root, &admitted, aggregator.transport);
             }
             let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
+            let console = console(&settings, &guard, Arc::clone(&dispatcher), fronts.console)?;
             let page = MetricsPage::new(&engine, telemetry, &settings.metrics, guard.clone());
             let mut options =
                 http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
             options.pages.push(Arc::new(page.counting(Arc::clone(&options.connections))));
+            options.pages.extend(console);
             let (hasten, connections) =
                 (Arc::clone(&options.hasten), Arc::clone(&options.connections));
             let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), &engine);
@@ -285,6 +291,57 @@ fn http_options(
         options.pages.push(Arc::new(Logout { guard, principals }));
     }
     options
+}
+
+/// How the gateway introduces itself.
+fn identity() -> ServerInfo {
+    ServerInfo {
+        name: "muster-aggregator".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instructions: None,
+    }
+}
+
+/// The gateway as its clients see it.
+struct Fronts {
+    agents: Arc<Front>,
+    /// The console shows meta-tools, whatever agents see.
+    console: Arc<Front>,
+}
+
+fn fronts(
+    shown: SurfaceArg,
+    identity: &ServerInfo,
+    surface: Box<dyn Surface>,
+    dispatcher: &Arc<Dispatcher>,
+    engine: &Engine,
+    state: &Path,
+) -> Fronts {
+    let front = |surface| {
+        let (identity, changes) = (identity.clone(), engine.changes());
+        Arc::new(Front::new(identity, CAPABILITIES, surface, Arc::clone(dispatcher), changes))
+    };
+    let agents = front(surface);
+    let console = match shown {
+        SurfaceArg::Muster => Arc::clone(&agents),
+        SurfaceArg::Climax => front(Box::new(Meta::storing(Outputs::at(state.join("outputs"))))),
+    };
+    Fronts { agents, console }
+}
+
+/// The pages for operators, unless they are switched off.
+fn console(
+    settings: &Settings,
+    guard: &Arc<AccessControl>,
+    calls: Arc<Dispatcher>,
+    surface: Arc<Front>,
+) -> Result<Option<Arc<dyn WebPages>>, CommandError> {
+    if !settings.console.enabled {
+        return Ok(None);
+    }
+    let sessions = BrowserSessions::new(Arc::<AccessControl>::clone(guard), Clock::system())
+        .map_err(|error| CommandError::new(error.to_string()))?;
+    Ok(Some(Arc::new(Console::new(sessions, calls, surface, curl_line))))
 }
 
 /// The certificate authorities that connections trust.

@@ -41,24 +41,26 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
-    let warnings =
-        if ["aggregator:", "access:", "clis:", "metrics:", "history:"].into_iter().any(has) {
-            muster_config::settings::parse(block).map(|loaded| loaded.warnings)
-        } else if has("# toolsets/") {
-            muster_config::toolset::parse(block, "example").map(|loaded| loaded.warnings)
-        } else if has("serviceConfig:") {
-            muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
-        } else if has("kind: Service") || has("serviceClassName:") {
-            muster_config::service::parse(block, "example").map(|loaded| loaded.warnings)
-        } else if has("type:") || has("url:") {
-            muster_config::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
-        } else if has("steps:") {
-            muster_config::workflow::parse(block, "example").map(|loaded| loaded.warnings)
-        } else if has("command:") {
-            muster_config::cli::parse(block).map(|loaded| loaded.warnings)
-        } else {
-            muster_config::policy::parse(block).map(|loaded| loaded.warnings)
-        };
+    let is_settings = ["aggregator:", "access:", "clis:", "metrics:", "history:", "console:"]
+        .into_iter()
+        .any(has);
+    let warnings = if is_settings {
+        muster_config::settings::parse(block).map(|loaded| loaded.warnings)
+    } else if has("# toolsets/") {
+        muster_config::toolset::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("serviceConfig:") {
+        muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("kind: Service") || has("serviceClassName:") {
+        muster_config::service::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("type:") || has("url:") {
+        muster_config::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("steps:") {
+        muster_config::workflow::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("command:") {
+        muster_config::cli::parse(block).map(|loaded| loaded.warnings)
+    } else {
+        muster_config::policy::parse(block).map(|loaded| loaded.warnings)
+    };
     match warnings {
         Ok(warnings) if warnings.is_empty() => Ok(()),
         Ok(warnings) => Err(format!("{warnings:?}")),

@@ -54,6 +54,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-engine",
         ],
     ),
+    // Pages over the ports of core: no dispatcher, no policy, no state of the engine.
+    ("muster-console", &["muster-api", "muster-auth", "muster-core"]),
     // The fuzz targets: one for each reader of text from outside.
     (
         "muster-fuzz",
@@ -71,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "muster-api",
             "muster-client",
+            "muster-console",
             "muster-core",
             "muster-config",
             "muster-search",
@@ -188,6 +191,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-mcp",
             "muster-mcp-client",
             "muster-client",
+            "muster-console",
             "muster-scenario",
             "muster",
         ],

@@ -27,6 +27,7 @@ const MUSTER_LINES: &[&str] = &[
     "disable nobody --foo",
     "doctor --timeout soon",
     "doctor --yes",
+    "console --foo",
     "top --foo",
     "list",
     "list mcpservers",

@@ -1,0 +1,231 @@
+//! The console: web pages for operators, at `/console` of the gateway.
+//!
+//! A page is one more surface: it reads the replies of core tools and calls tools as its user, through the same call path
+//! as an agent. Who its user is, `muster-auth` says.
+//!
+//! **Invariant:** this crate has no way of its own to call a tool or to admit a caller. A request that changes something
+//! comes from a form of the console itself: same origin, and the token of the session.
+
+mod chart;
+mod gateway;
+mod html;
+mod page;
+mod pages;
+mod request;
+mod widgets;
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use muster_auth::{
+    access::browser_sessions::{BrowserCaller, BrowserSessions},
+    random,
+};
+use muster_core::{
+    backend::{BoxFuture, ToolCaller},
+    call::Caller,
+    credentials::{Peer, WebPages},
+    json::raw,
+    request::RequestHandler,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use self::{
+    gateway::Gateway,
+    html::el,
+    page::{Page, Visitor, response, see_other},
+    request::{PageRequest, ROOT, link},
+};
+
+const STYLE: &str = include_str!("../assets/console.css");
+const SCRIPT: &str = include_str!("../assets/console.js");
+
+/// The pages of the console.
+#[derive(Debug)]
+pub struct Console {
+    sessions: BrowserSessions,
+    tools: Arc<dyn ToolCaller>,
+    surface: Arc<dyn RequestHandler>,
+    curl_line: CurlLine,
+}
+
+/// Writes a call as a `curl` command: the URL of the endpoint, the tool of the surface, its arguments.
+pub type CurlLine = fn(&str, &str, &RawValue) -> String;
+
+/// What a page is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct PageContext<'a> {
+    pub(crate) gateway: Gateway<'a>,
+    pub(crate) request: &'a PageRequest,
+    pub(crate) form_token: Option<&'a str>,
+    pub(crate) curl_line: CurlLine,
+}
+
+impl fmt::Debug for PageContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageContext").field("request", self.request).finish_non_exhaustive()
+    }
+}
+
+/// The reply to a request of an operator.
+pub(crate) enum PageReply {
+    Page(Box<Page>),
+    /// A change was made: the path of the page that shows it.
+    Done(String),
+}
+
+impl From<Page> for PageReply {
+    fn from(page: Page) -> Self {
+        Self::Page(Box::new(page))
+    }
+}
+
+impl Console {
+    /// The console of a gateway: core tools are called through `tools`, and agents see `surface`, which has meta-tools.
+    pub fn new(
+        sessions: BrowserSessions,
+        tools: Arc<dyn ToolCaller>,
+        surface: Arc<dyn RequestHandler>,
+        curl_line: CurlLine,
+    ) -> Self {
+        Self { sessions, tools, surface, curl_line }
+    }
+
+    async fn answer(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
+        let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+        match (&request.method, path.as_slice()) {
+            (&Method::GET, ["console.css"]) => return asset("text/css; charset=utf-8", STYLE),
+            (&Method::GET, ["console.js"]) => {
+                return asset("text/javascript; charset=utf-8", SCRIPT);
+            }
+            _ if request.is_foreign() => {
+                let text = "another web page made your browser send this request";
+                return Page::message(StatusCode::FORBIDDEN, "Refused", text).into_html(None);
+            }
+            (&Method::POST, ["login"]) => return self.begin(request, peer).await,
+            (&Method::GET, ["login"]) => return self.log_in(request, peer),
+            (&Method::GET | &Method::POST, _) => (),
+            _ => {
+                let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "");
+                refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
+                return refused;
+            }
+        }
+        let BrowserCaller { caller, form_token } =
+            match self.sessions.admit(&request.headers, peer).await {
+                Ok(admitted) => admitted,
+                Err(refusal) => return refused(request, &refusal),
+            };
+        let form_token = form_token.as_ref().map(|token| token.reveal().as_str());
+        if request.method == Method::POST {
+            let sent = request.field("form_token").unwrap_or_default();
+            if !form_token.is_none_or(|token| random::same(token, sent)) {
+                let text =
+                    "the form is from another session: go back, load the page again and repeat";
+                return Page::message(StatusCode::FORBIDDEN, "Refused", text).into_html(None);
+            }
+            if path == ["logout"] {
+                let cookie = self.sessions.end(&request.headers, peer);
+                let text = "open the console again with `muster console`";
+                return with_cookie(
+                    Page::message(StatusCode::OK, "Logged out", text).into_html(None),
+                    &cookie,
+                );
+            }
+        }
+        let gateway = Gateway { tools: &*self.tools, surface: &*self.surface, caller: &caller };
+        match pages::page(
+            PageContext { gateway, request, form_token, curl_line: self.curl_line },
+            &path,
+        )
+        .await
+        {
+            PageReply::Done(path) => see_other(&path),
+            PageReply::Page(page) if request.wants_json() => page.into_json(),
+            PageReply::Page(page) => {
+                let (name, json) = (name(&caller), request.json_link());
+                page.into_html(Some(Visitor { name, form_token, json: &json }))
+            }
+        }
+    }
+
+    /// Gives an operator's command the path at which a browser is logged in.
+    async fn begin(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
+        #[derive(Serialize)]
+        struct Begun {
+            path: String,
+        }
+        match self.sessions.begin(&request.headers, peer).await {
+            Ok(code) => {
+                let path = format!("{}?code={}", link(&["login"]), code.reveal());
+                let text: Box<str> = raw(&Begun { path }).into();
+                response(StatusCode::OK, "application/json", String::from(text))
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn log_in(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
+        let code = request.query("code").unwrap_or_default();
+        match self.sessions.redeem(code, &request.headers, peer) {
+            Some(cookie) => with_cookie(see_other(ROOT), &cookie),
+            None => {
+                let text = "this link was used or is too old; `muster console` makes another";
+                Page::message(StatusCode::FORBIDDEN, "Not logged in", text).into_html(None)
+            }
+        }
+    }
+}
+
+impl WebPages for Console {
+    fn serves(&self, path: &str) -> bool {
+        path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>> {
+        Box::pin(async move { self.answer(&PageRequest::new(&request), peer).await })
+    }
+}
+
+/// The name of a user.
+fn name(caller: &Caller) -> &str {
+    let principal = caller.principal.as_deref();
+    let email = principal.and_then(|principal| principal.email.as_deref());
+    email.or(principal.map(|principal| &*principal.subject)).unwrap_or("Operator on this machine")
+}
+
+/// The refusal of a caller who is no operator.
+fn refused(request: &PageRequest, refusal: &Response<Bytes>) -> Response<Bytes> {
+    let kind = refusal.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let reason = match kind {
+        Some(kind) if kind.starts_with("text/plain") => String::from_utf8_lossy(refusal.body()),
+        _ => "log in as an operator: this opens the console with your login".into(),
+    };
+    let page = Page::message(refusal.status(), "For operators", &reason);
+    let page = page.put(el("pre").put("muster console"));
+    let mut response = if request.wants_json() { page.into_json() } else { page.into_html(None) };
+    if let Some(challenge) = refusal.headers().get(header::WWW_AUTHENTICATE) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.clone());
+    }
+    response
+}
+
+fn with_cookie(mut response: Response<Bytes>, cookie: &str) -> Response<Bytes> {
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> Response<Bytes> {
+    let mut response = response(StatusCode::OK, content_type, text);
+    let kept = HeaderValue::from_static("private, max-age=60");
+    response.headers_mut().insert(header::CACHE_CONTROL, kept);
+    response
+}

@@ -1,0 +1,172 @@
+//! What needs attention: servers that are down or wait for a decision, and settings that let too many in.
+
+use muster_api::{
+    config::{ConfigInfo, ConfigValue},
+    mcp_server::McpServerInfo,
+};
+use serde::Serialize;
+
+use crate::{
+    PageContext,
+    html::{Element, el},
+    page::form,
+    request::link,
+};
+
+/// Something that needs attention.
+#[derive(Debug, Serialize)]
+pub(super) struct Verdict {
+    pub(super) severity: Severity,
+    /// The server or setting.
+    subject: String,
+    message: String,
+    /// The command or the change that helps.
+    fix: String,
+    /// The page of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
+    /// What a button does about it, and its label.
+    #[serde(skip)]
+    action: Option<(String, &'static str)>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    Bad,
+    Warning,
+}
+
+/// The verdicts about servers and settings.
+pub(super) fn of(servers: &[McpServerInfo], config: &ConfigInfo) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = servers.iter().filter_map(of_server).collect();
+    verdicts.extend(of_access(config));
+    verdicts.sort_by_key(|verdict| verdict.severity != Severity::Bad);
+    verdicts
+}
+
+fn of_server(server: &McpServerInfo) -> Option<Verdict> {
+    let name = &server.name;
+    let (severity, command, action) = match server.state.as_str() {
+        "Failed" => (Severity::Bad, "muster restart mcpserver", Some(("restart", "Restart"))),
+        "Auth Required" => {
+            (Severity::Warning, "muster auth login --server", Some(("login", "Log in")))
+        }
+        "Awaiting Approval" => {
+            (Severity::Warning, "muster approve mcpserver", Some(("approve", "Approve")))
+        }
+        _ if server.call_failures > 0 => {
+            (Severity::Bad, "muster restart mcpserver", Some(("restart", "Restart")))
+        }
+        _ => return None,
+    };
+    let texts = [&server.error, &server.status_message];
+    let message = texts.into_iter().find(|text| !text.is_empty()).unwrap_or(&server.state);
+    Some(Verdict {
+        severity,
+        subject: name.clone(),
+        message: message.lines().next().unwrap_or_default().to_owned(),
+        fix: format!("{command} {}", super::quoted(name)),
+        page: Some(link(&["servers", name])),
+        action: action.map(|(action, label)| (link(&["servers", name, action]), label)),
+    })
+}
+
+fn of_access(config: &ConfigInfo) -> Vec<Verdict> {
+    let Some(ConfigValue::Section(access)) = config.settings.get("Access") else {
+        return Vec::new();
+    };
+    let is = |name: &str, value: serde_json::Value| matches!(access.settings.get(name), Some(ConfigValue::Value(found)) if *found == value);
+    let verdict = |severity, subject: &str, message: &str, fix: &str| Verdict {
+        severity,
+        subject: subject.to_owned(),
+        message: message.to_owned(),
+        fix: fix.to_owned(),
+        page: Some(link(&["settings"])),
+        action: None,
+    };
+    let mut verdicts = Vec::new();
+    if is("Mode", "open".into()) {
+        let message =
+            "every process on this machine may change the gateway, and so run programs as its user";
+        let fix = "remove `access.mode: open` from config.yaml";
+        verdicts.push(verdict(Severity::Warning, "access.mode", message, fix));
+    }
+    if is("InsecureBind", true.into()) {
+        let message = "anyone who reaches the address of the gateway may call tools";
+        let fix = "require logins or tokens, and remove `access.insecureBind` from config.yaml";
+        verdicts.push(verdict(Severity::Bad, "access.insecureBind", message, fix));
+    }
+    verdicts
+}
+
+/// The verdicts on a page.
+pub(super) fn element(cx: PageContext<'_>, verdicts: &[Verdict]) -> Element {
+    if verdicts.is_empty() {
+        return el("div").class("notice ok").put(el("strong").put("Everything works."));
+    }
+    let shown = verdicts.iter().map(|verdict| {
+        let class = match verdict.severity {
+            Severity::Bad => "notice bad",
+            Severity::Warning => "notice warn",
+        };
+        let subject = match &verdict.page {
+            Some(page) => el("a").attr("href", page).put(&verdict.subject),
+            None => el("span").put(&verdict.subject),
+        };
+        let button = verdict
+            .action
+            .as_ref()
+            .map(|(action, label)| form(action, cx.form_token).put(el("button").put(*label)));
+        let cure =
+            el("div").class("row").put(button).put(el("code").class("muted").put(&verdict.fix));
+        el("div")
+            .class(class)
+            .put(el("strong").put(subject))
+            .put(el("p").put(&verdict.message))
+            .put(cure)
+    });
+    el("div").put(shown.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::{config::ConfigInfo, mcp_server::McpServerInfo};
+    use serde_json::json;
+
+    use super::{Severity, of};
+
+    #[test]
+    fn what_is_broken_comes_first() {
+        let server = |name: &str, state: &str, error: &str| McpServerInfo {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            error: error.to_owned(),
+            ..McpServerInfo::default()
+        };
+        let servers = [
+            server("fine", "Running", ""),
+            server("new", "Awaiting Approval", ""),
+            server("off", "Stopped", ""),
+            server("my db", "Failed", "no such program\nand more"),
+        ];
+        let config: ConfigInfo =
+            serde_json::from_value(json!({"Access": {"Mode": "open", "InsecureBind": false}}))
+                .unwrap();
+        let verdicts = of(&servers, &config);
+        let seen: Vec<_> = verdicts
+            .iter()
+            .map(|one| (one.severity, one.subject.as_str(), one.message.as_str(), one.fix.as_str()))
+            .collect();
+        assert_eq!(
+            seen.get(..2).unwrap(),
+            [
+                (Severity::Bad, "my db", "no such program", "muster restart mcpserver 'my db'"),
+                (Severity::Warning, "new", "Awaiting Approval", "muster approve mcpserver new"),
+            ]
+        );
+        assert_eq!(seen.last().unwrap().1, "access.mode");
+        assert_eq!(seen.len(), 3);
+    }
+}

@@ -1,0 +1,181 @@
+//! A request for a page, and the checks that keep web pages of others away.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, header};
+
+/// Where the console is.
+pub(crate) const ROOT: &str = "/console";
+
+/// A request, decoded.
+#[derive(Debug)]
+pub(crate) struct PageRequest {
+    pub(crate) method: Method,
+    /// The segments of the path below the console.
+    pub(crate) path: Vec<String>,
+    query: Vec<(String, String)>,
+    form: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+}
+
+impl PageRequest {
+    pub(crate) fn new(request: &Request<Bytes>) -> Self {
+        let path = request.uri().path().strip_prefix(ROOT).unwrap_or_default();
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let query = request.uri().query().unwrap_or_default();
+        Self {
+            method: request.method().clone(),
+            path: segments.map(decoded).collect(),
+            query: pairs(query.as_bytes()),
+            form: pairs(request.body()),
+            headers: request.headers().clone(),
+        }
+    }
+
+    /// A value of the query.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        value(&self.query, name)
+    }
+
+    /// A field of the form.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        value(&self.form, name)
+    }
+
+    /// The host by which the client knows the gateway.
+    pub(crate) fn host(&self) -> &str {
+        self.header(header::HOST.as_str()).unwrap_or("localhost")
+    }
+
+    /// Whether the client wants the page as JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self.query("format") {
+            Some(format) => format == "json",
+            None => self.header("accept").is_some_and(|kinds| {
+                kinds.contains("application/json") && !kinds.contains("text/html")
+            }),
+        }
+    }
+
+    /// The link to the same page as JSON.
+    pub(crate) fn json_link(&self) -> String {
+        let mut query = form_urlencoded::Serializer::new("?".to_owned());
+        let kept = self.query.iter().filter(|(name, _)| name != "format" && name != "did");
+        query.extend_pairs(kept).append_pair("format", "json");
+        query.finish()
+    }
+
+    /// Whether a page of another origin made the browser send the request.
+    ///
+    /// The port counts: other ports of this machine belong to others. A navigation to a page is allowed, because it
+    /// changes nothing and nobody but the user sees the page.
+    pub(crate) fn is_foreign(&self) -> bool {
+        if let Some(origin) = self.header("origin") {
+            let authority = origin.split_once("://").map(|(_, authority)| authority);
+            return !authority.is_some_and(|found| found.eq_ignore_ascii_case(self.host()));
+        }
+        match (self.header("sec-fetch-site"), self.header("sec-fetch-mode")) {
+            (None | Some("same-origin" | "none"), _) => false,
+            (Some(_), mode) => self.method != Method::GET || mode != Some("navigate"),
+        }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+fn pairs(text: &[u8]) -> Vec<(String, String)> {
+    form_urlencoded::parse(text).into_owned().collect()
+}
+
+fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+/// A segment of a path. `+` is a space in a query, but not in a path.
+fn decoded(segment: &str) -> String {
+    let pair = format!("x={}", segment.replace('+', "%2B").replace('&', "%26"));
+    form_urlencoded::parse(pair.as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+/// A path below the console.
+pub(crate) fn link(segments: &[&str]) -> String {
+    let mut path = ROOT.to_owned();
+    for segment in segments {
+        path.push('/');
+        let encoded = form_urlencoded::byte_serialize(segment.as_bytes()).collect::<String>();
+        path.push_str(&encoded.replace('+', "%20"));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::Request;
+
+    use super::{PageRequest, link};
+
+    fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> PageRequest {
+        let mut request =
+            Request::builder().method(method).uri(uri).header("host", "localhost:8090");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        PageRequest::new(&request.body(Bytes::new()).unwrap())
+    }
+
+    #[test]
+    fn names_survive_in_paths() {
+        for name in ["a b+c&d=e", "x/y", "é", "..", "%2F"] {
+            let found = request("GET", &link(&["tools", name]), &[]);
+            assert_eq!(found.path, ["tools", name]);
+        }
+        assert!(request("GET", "/console", &[]).path.is_empty());
+    }
+
+    #[test]
+    fn requests_that_other_pages_make_are_foreign() {
+        let site = |site: &'static str| ("sec-fetch-site", site);
+        let navigate = ("sec-fetch-mode", "navigate");
+        let origin = |origin: &'static str| ("origin", origin);
+        for (method, headers, foreign) in [
+            ("GET", vec![], false),
+            ("POST", vec![], false),
+            ("POST", vec![origin("http://localhost:8090")], false),
+            ("POST", vec![origin("http://localhost:8091"), site("same-site")], true),
+            ("POST", vec![origin("https://evil.example"), site("cross-site"), navigate], true),
+            ("POST", vec![origin("null")], true),
+            ("GET", vec![origin("http://localhost:3000")], true),
+            ("GET", vec![site("none"), navigate], false),
+            ("GET", vec![site("same-origin")], false),
+            ("GET", vec![site("cross-site"), navigate], false),
+            ("GET", vec![site("cross-site"), ("sec-fetch-mode", "no-cors")], true),
+            ("GET", vec![site("same-site"), ("sec-fetch-mode", "cors")], true),
+            ("POST", vec![site("same-site"), navigate], true),
+        ] {
+            let found = request(method, "/console", &headers);
+            assert_eq!(found.is_foreign(), foreign, "{method} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_for_those_who_ask_for_it() {
+        for (uri, accept, expected) in [
+            ("/console", "*/*", false),
+            ("/console", "text/html,application/json;q=0.9", false),
+            ("/console", "application/json", true),
+            ("/console?format=json", "text/html", true),
+            ("/console?format=html", "application/json", false),
+        ] {
+            assert_eq!(
+                request("GET", uri, &[("accept", accept)]).wants_json(),
+                expected,
+                "{uri} {accept}"
+            );
+        }
+    }
+}

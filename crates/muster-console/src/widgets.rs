@@ -1,0 +1,156 @@
+//! The parts that pages are made of.
+
+use std::borrow::Cow;
+
+use crate::{
+    html::{Content, Element, Html, el},
+    request::PageRequest,
+};
+
+/// A state as a chip: its color says whether it needs attention.
+pub(crate) fn state(state: &str) -> Element {
+    let kind = match state.to_lowercase().as_str() {
+        "running" | "connected" | "ready" | "healthy" | "completed" | "available" => "chip ok",
+        "starting" | "connecting" | "stopping" | "auth required" | "auth_required"
+        | "awaiting approval" | "awaiting_approval" | "warning" | "interrupted" => "chip warn",
+        "failed" | "unreachable" | "unhealthy" | "error" => "chip bad",
+        _ => "chip",
+    };
+    el("span").class(kind).put(state.replace('_', " "))
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    label: &'static str,
+    is_number: bool,
+}
+
+/// A column of text.
+pub(crate) const fn text(label: &'static str) -> Column {
+    Column { label, is_number: false }
+}
+
+/// A column of numbers.
+pub(crate) const fn number(label: &'static str) -> Column {
+    Column { label, is_number: true }
+}
+
+/// A table. On a narrow screen each row becomes a card, whose first cell needs no label.
+pub(crate) fn table(columns: &[Column], rows: Vec<Vec<Html>>) -> Element {
+    let class = |element: Element, column: &Column| {
+        if column.is_number { element.class("number") } else { element }
+    };
+    let heads =
+        columns.iter().map(|column| class(el("th").attr("scope", "col"), column).put(column.label));
+    let rows = rows.into_iter().map(|cells| {
+        let cells = columns.iter().zip(cells).enumerate().map(|(at, (column, cell))| {
+            let element = class(el("td"), column);
+            let element = if at == 0 { element } else { element.attr("data-label", column.label) };
+            element.put(cell)
+        });
+        el("tr").put(cells.collect::<Vec<_>>())
+    });
+    el("table")
+        .class("table")
+        .put(el("thead").put(el("tr").put(heads.collect::<Vec<_>>())))
+        .put(el("tbody").put(rows.collect::<Vec<_>>()))
+}
+
+/// A cell.
+pub(crate) fn cell(content: impl Content) -> Html {
+    Html::default().put(content)
+}
+
+/// A number with what it counts.
+pub(crate) fn figure(number: impl Content, label: &str) -> Element {
+    el("li").put(el("b").put(number)).put(el("span").put(label))
+}
+
+/// A part of a page that stays fresh while the page is open.
+pub(crate) fn live(id: &'static str) -> Element {
+    el("section").attr("id", id).flag("data-live", true)
+}
+
+/// What a page shows instead of an empty list.
+pub(crate) fn empty(text: &str) -> Element {
+    el("div").class("empty").put(el("p").put(text))
+}
+
+/// A remark that stands out.
+pub(crate) fn notice(kind: &str, text: &str) -> Element {
+    el("div").class(format!("notice {kind}").trim()).attr("role", "status").put(el("p").put(text))
+}
+
+/// What a change did, by the word that its redirect carries. The words are known: a link cannot put others on a page.
+pub(crate) fn notice_of(request: &PageRequest) -> Option<Element> {
+    let done = request.query("did")?;
+    let known = [
+        ("added", "The server was added."),
+        ("approved", "The server was approved."),
+        ("deleted", "The server was deleted."),
+        ("disabled", "The server was stopped, and does not start with the gateway any more."),
+        ("enabled", "The server was started, and starts with the gateway from now on."),
+        ("reloaded", "The files were read again."),
+        ("restarted", "It was restarted."),
+        ("started", "It was started."),
+        ("stopped", "It was stopped."),
+    ];
+    known.iter().find(|(word, _)| *word == done).map(|(_, text)| notice("ok", text))
+}
+
+/// A line to copy.
+pub(crate) fn copied(label: &str, line: &str) -> Element {
+    let copy = el("button").attr("type", "button").attr("data-copy", line).flag("hidden", true);
+    let title = el("div").class("row").put(el("h3").put(label)).put(copy.put("Copy"));
+    el("div").put(title).put(el("pre").attr("tabindex", "0").attr("aria-label", label).put(line))
+}
+
+/// The beginning of a text that others wrote, if it is too long for a page.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}… ({} bytes)", text.get(..end).unwrap_or_default(), text.len()))
+}
+
+/// How long something took or lasts, with its two largest units.
+pub(crate) fn lasting(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// Milliseconds, in the unit that suits them.
+pub(crate) fn milliseconds(value: f64) -> String {
+    match value {
+        _ if value >= 10_000.0 => format!("{:.0} s", value / 1e3),
+        _ if value >= 1_000.0 => format!("{:.1} s", value / 1e3),
+        _ if value >= 10.0 => format!("{value:.0} ms"),
+        _ => format!("{value:.1} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lasting, milliseconds};
+
+    #[test]
+    fn durations_have_two_units() {
+        for (seconds, expected) in
+            [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7_260, "2 h 1 min"), (90_000, "1 d 1 h")]
+        {
+            assert_eq!(lasting(seconds), expected);
+        }
+        for (value, expected) in
+            [(0.25, "0.2 ms"), (42.4, "42 ms"), (1_240.0, "1.2 s"), (61_000.0, "61 s")]
+        {
+            assert_eq!(milliseconds(value), expected);
+        }
+    }
+}
