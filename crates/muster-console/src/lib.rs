@@ -12,6 +12,8 @@ mod html;
 mod page;
 mod pages;
 mod request;
+mod schema_form;
+mod tool_result;
 mod widgets;
 
 use std::{fmt, sync::Arc};

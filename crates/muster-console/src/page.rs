@@ -14,10 +14,24 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Section {
     Overview,
+    Servers,
+    Tools,
+    Workflows,
+    Services,
+    Events,
+    Settings,
 }
 
 /// The sections with their names and paths.
-const SECTIONS: &[(Section, &str, &str)] = &[(Section::Overview, "Overview", "")];
+const SECTIONS: &[(Section, &str, &str)] = &[
+    (Section::Overview, "Overview", ""),
+    (Section::Servers, "Servers", "servers"),
+    (Section::Tools, "Tools", "tools"),
+    (Section::Workflows, "Workflows", "workflows"),
+    (Section::Services, "Services", "services"),
+    (Section::Events, "Events", "events"),
+    (Section::Settings, "Settings", "settings"),
+];
 
 /// The policy of every page: nothing inline, nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; \

@@ -1,0 +1,160 @@
+//! The pages of the console: what they show, and what their forms do.
+
+use serde_json::Value;
+
+use super::{console::Browser, serve::Gateway};
+
+const CLI: &str = "\
+name: demo
+command: printf
+tools:
+  - {name: show, description: Prints a word, command: '%s', args: [{name: word, positional: true, required: true}]}
+";
+const BROKEN: &str = "{name: broken, type: stdio, autoStart: true, command: /nonexistent/program, \
+    env: {API_TOKEN: canary-of-a-secret}}";
+const PENDING: &str = "{name: pending, type: stdio, command: 'true', approval: pending}";
+
+fn gateway() -> Gateway {
+    let files = [
+        ("clis/demo.yaml", CLI),
+        ("mcpservers/broken.yaml", BROKEN),
+        ("mcpservers/pending.yaml", PENDING),
+        (
+            "workflows/twice.yaml",
+            "{name: twice, description: Prints, steps: [{id: one, tool: cli_show, args: {word: a}}]}",
+        ),
+    ];
+    Gateway::start_private(&files, &[])
+}
+
+fn json(browser: &Browser<'_>, path: &str) -> Value {
+    let (status, _, text) = browser.get(path, "\r\naccept: application/json");
+    assert_eq!(status, 200, "{path}: {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn every_page_is_html_and_json_and_names_its_command() {
+    let gateway = gateway();
+    let operator = Browser::logged_in(&gateway);
+    for (path, command) in [
+        ("/console", "muster doctor"),
+        ("/console/servers", "muster list mcpservers --all"),
+        ("/console/servers/broken", "muster get mcpserver broken"),
+        ("/console/servers/new", "muster create mcpserver --help"),
+        ("/console/tools", "muster list tools"),
+        ("/console/tools?q=print%20a%20word", "muster search &#39;print a word&#39;"),
+        ("/console/tools/cli_show", "muster get tool cli_show"),
+        ("/console/workflows", "muster list workflows"),
+        ("/console/workflows/twice", "muster get workflow twice"),
+        ("/console/services", "muster list services"),
+        ("/console/services/mcp-aggregator", "muster get service mcp-aggregator"),
+        ("/console/events", "muster events --limit 100"),
+        ("/console/settings", "muster call core_config_get"),
+    ] {
+        let (status, _, page) = operator.get(path, "");
+        assert_eq!(status, 200, "{path}: {page}");
+        assert!(page.contains(&format!("<code>{command}</code>")), "{path}: {page}");
+        let json_form = page.rsplit_once("<a href=\"?").unwrap().1.split_once('"').unwrap().0;
+        assert!(json_form.ends_with("format=json"), "{path}: {json_form}");
+        assert!(!page.contains("canary-of-a-secret"), "{path} shows a secret");
+        assert!(!json(&operator, path).to_string().contains("canary-of-a-secret"), "{path}");
+    }
+    for path in [
+        "/console/servers/none",
+        "/console/tools/none",
+        "/console/workflows/none",
+        "/console/runs/none",
+    ] {
+        assert_eq!(operator.get(path, "").0, 404, "{path}");
+    }
+}
+
+#[test]
+fn what_is_broken_is_on_the_first_page_with_a_button() {
+    let gateway = gateway();
+    let operator = Browser::logged_in(&gateway);
+    // The server fails a moment after the gateway is up.
+    let broken = loop {
+        let view = json(&operator, "/console");
+        let verdicts = view["verdicts"].as_array().unwrap().clone();
+        if let Some(found) = verdicts.into_iter().find(|one| one["subject"] == "broken") {
+            break found;
+        }
+    };
+    assert_eq!(
+        (&broken["severity"], &broken["fix"]),
+        (&"bad".into(), &"muster restart mcpserver broken".into())
+    );
+    let (_, _, page) = operator.get("/console", "");
+    assert!(page.contains("action=\"/console/servers/broken/restart\""), "{page}");
+
+    let (status, head, _) = operator.submit("/console", "/console/servers/pending/approve", &[]);
+    assert_eq!(status, 303, "{head}");
+    assert!(head.contains("/console/servers/pending?did=approved"), "{head}");
+    assert_ne!(json(&operator, "/console/servers/pending")["server"]["state"], "Awaiting Approval");
+    let (_, _, page) = operator.get("/console/servers/pending?did=approved", "");
+    assert!(page.contains("The server was approved."), "{page}");
+    let (_, _, page) = operator.get("/console/servers/pending?did=%3Cb%3Eowned", "");
+    assert!(!page.contains("owned"), "a link puts words on a page");
+}
+
+#[test]
+fn a_server_is_added_and_deleted_by_forms() {
+    let gateway = gateway();
+    let operator = Browser::logged_in(&gateway);
+    let add = |fields: &[(&str, &str)]| {
+        operator.submit("/console/servers/new", "/console/servers/new", fields)
+    };
+    let (status, _, page) =
+        add(&[("arg.name", "extra"), ("arg.type", "stdio"), ("arg.args", "-v\r\nx y")]);
+    assert_eq!(status, 422, "{page}");
+    assert!(page.contains("notice bad") && page.contains("value=\"extra\""), "{page}");
+    let fields = [
+        ("arg.name", "extra"),
+        ("arg.type", "stdio"),
+        ("arg.command", "true"),
+        ("arg.args", "-v\r\nx y"),
+    ];
+    let (status, head, page) = add(&fields);
+    assert_eq!(status, 303, "{page}");
+    assert!(head.contains("/console/servers/extra?did=added"), "{head}");
+    let added = json(&operator, "/console/servers/extra");
+    assert_eq!(added["server"]["args"], serde_json::json!(["-v", "x y"]));
+    let (status, head, _) =
+        operator.submit("/console/servers/extra", "/console/servers/extra/delete", &[]);
+    assert_eq!(status, 303, "{head}");
+    assert_eq!(operator.get("/console/servers/extra", "").0, 404);
+}
+
+#[test]
+fn a_tool_is_called_as_an_agent_calls_it() {
+    let policy = "default: enabled\ntools: {show: {args: {word: {pattern: '[^!]+'}}}}\n";
+    let files = [("clis/demo.yaml", CLI), ("policies/words.yaml", policy)];
+    let gateway = Gateway::start_private(&files, &[]);
+    let operator = Browser::logged_in(&gateway);
+    let path = "/console/tools/cli_show";
+    let hostile = "<script>alert(1)</script>\u{202e}";
+    let (status, _, page) = operator.submit(path, path, &[("arg.word", hostile)]);
+    assert_eq!(status, 200, "{page}");
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}</pre>"), "{page}");
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert!(page.contains("muster call cli_show --json") && page.contains("curl -sS"), "{page}");
+
+    let (_, _, page) = operator.submit(path, path, &[("arg.word", "no!")]);
+    assert!(
+        page.contains("chip bad") && page.contains("does not match pattern"),
+        "the policy holds: {page}"
+    );
+    let (_, _, page) = operator.submit(path, path, &[("json", "{")]);
+    assert!(page.contains("the JSON object cannot be read"), "{page}");
+    let (_, _, page) = operator.submit(path, path, &[]);
+    assert!(page.contains("chip bad"), "{page}");
+
+    let found = json(&operator, "/console/tools?q=print%20a%20word");
+    assert_eq!(
+        (&found["verdict"], &found["tools"][0]["name"]),
+        (&"found".into(), &"cli_show".into())
+    );
+    assert!(found["tools"][0]["score"].as_f64().unwrap() > 0.0, "{found}");
+}
