@@ -1,0 +1,100 @@
+// The pages, and what a user does on them, with and without JavaScript.
+
+export const PAGES = {
+  overview: "/console",
+  servers: "/console/servers",
+  server: "/console/servers/notes",
+  "server-broken": "/console/servers/broken",
+  "server-new": "/console/servers/new",
+  tools: "/console/tools",
+  search: "/console/tools?q=delete+a+note",
+  tool: "/console/tools/x_notes_delete_note",
+  workflows: "/console/workflows",
+  workflow: "/console/workflows/morning",
+  services: "/console/services",
+  service: "/console/services/mcp-aggregator",
+  events: "/console/events",
+  settings: "/console/settings",
+};
+
+/** Follows a form or a link and waits for the page behind it. */
+async function go(page, locator) {
+  await Promise.all([page.waitForNavigation(), locator.click()]);
+}
+
+export async function act(view, setting, { check, inspect }) {
+  const { page, origin, where } = view;
+  const visit = (url) => page.goto(origin + url);
+  const says = async (text, what) => check((await page.locator("main").innerText()).includes(text), `${where}: ${what}: ${text}`);
+
+  // Search as an agent does, and try a tool.
+  await visit("/console/tools");
+  await page.getByRole("searchbox").fill("read a note");
+  await go(page, page.getByRole("button", { name: "Search" }));
+  await says("found", "the verdict of a search");
+  await go(page, page.getByRole("link", { name: "x_notes_read_note" }));
+  await page.getByLabel("title").fill("<b>Plan</b>");
+  await go(page, page.getByRole("button", { name: "Call the tool" }));
+  await says("You asked for <b>Plan</b>", "the result of a call");
+  await says("<script>document.title", "markup of a tool as text");
+  check((await page.title()) !== "owned", `${where}: the script of a tool ran`);
+  check((await page.locator("main script, main img").count()) === 0, `${where}: markup of a tool is in the page`);
+  await says("muster call x_notes_read_note --json", "the call as a command");
+  await inspect(view, "tool-result", setting);
+
+  await visit("/console/tools/x_notes_list_notes");
+  await page.getByLabel("tags").fill("a\nb");
+  await go(page, page.getByRole("button", { name: "Call the tool" }));
+  check((await page.locator(".tree details").count()) > 1, `${where}: JSON as a tree`);
+  await visit("/console/tools/x_notes_draw");
+  await go(page, page.getByRole("button", { name: "Call the tool" }));
+  const width = await page.locator("img.picture").evaluate((image) => image.naturalWidth);
+  check(width === 1, `${where}: the picture is shown`);
+  await inspect(view, "tool-picture", setting);
+
+  // Servers: add one, stop it, start it, delete it.
+  await visit("/console/servers");
+  await go(page, page.getByRole("link", { name: "Add a server" }));
+  await page.getByLabel("name required").fill("Not a name!");
+  await page.getByLabel("type").first().selectOption("stdio");
+  await go(page, page.getByRole("button", { name: "Add the server" }));
+  check((await page.locator(".notice.bad").count()) === 1, `${where}: a wrong definition is refused`);
+  await inspect(view, "server-refused", setting);
+  await page.getByLabel("name required").fill("extra");
+  await page.getByLabel("command", { exact: false }).first().fill("true");
+  await go(page, page.getByRole("button", { name: "Add the server" }));
+  await says("The server was added", "a new server");
+  await go(page, page.getByRole("button", { name: "Enable" }).or(page.getByRole("button", { name: "Restart" })));
+  await visit("/console/servers/extra");
+  await page.getByText("Delete…").click();
+  await go(page, page.getByRole("button", { name: "Delete it and its file" }));
+  await says("The server was deleted", "a deleted server");
+
+  await visit("/console/servers/notes");
+  await go(page, page.getByRole("button", { name: "Restart" }));
+  await says("It was restarted", "a restart");
+  await says("Running", "the state after a restart");
+
+  // Workflows: run one and look at the run.
+  await visit("/console/workflows/morning");
+  await page.getByLabel("title").fill("Plan");
+  await go(page, page.getByRole("button", { name: "Run the workflow" }));
+  await says("succeeded", "the run of a workflow");
+  await visit("/console/workflows/morning");
+  await go(page, page.locator("#runs td a").first());
+  await says("Run of morning", "a run");
+  await inspect(view, "run", setting);
+
+  if (setting.js) {
+    await visit("/console/tools");
+    await page.keyboard.press("/");
+    const focused = await page.evaluate(() => document.activeElement.getAttribute("type"));
+    check(focused === "search", `${where}: / focuses the search`);
+    await page.keyboard.press("Tab");
+  }
+  await visit("/console");
+  await go(page, page.getByRole("button", { name: "Log out" }));
+  await says("muster console", "logged out");
+  const refused = await visit("/console");
+  check(refused.status() === 403, `${where}: the session has ended`);
+}
