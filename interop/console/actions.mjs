@@ -9,6 +9,8 @@ export const PAGES = {
   tools: "/console/tools",
   search: "/console/tools?q=delete+a+note",
   tool: "/console/tools/x_notes_delete_note",
+  calls: "/console/calls",
+  "calls-filtered": "/console/calls?status=error",
   workflows: "/console/workflows",
   workflow: "/console/workflows/morning",
   services: "/console/services",
@@ -51,6 +53,13 @@ export async function act(view, setting, { check, inspect }) {
   const width = await page.locator("img.picture").evaluate((image) => image.naturalWidth);
   check(width === 1, `${where}: the picture is shown`);
   await inspect(view, "tool-picture", setting);
+
+  // Calls are recorded in the background.
+  do await visit("/console/calls?tool=x_notes_draw");
+  while (!(await page.locator("#calls td a").count()));
+  await go(page, page.locator("#calls td a").first());
+  await says("x_notes_draw", "a call of the past");
+  await inspect(view, "call", setting);
 
   // Servers: add one, stop it, start it, delete it.
   await visit("/console/servers");

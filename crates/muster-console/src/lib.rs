@@ -48,9 +48,19 @@ const SCRIPT: &str = include_str!("../assets/console.js");
 #[derive(Debug)]
 pub struct Console {
     sessions: BrowserSessions,
-    tools: Arc<dyn ToolCaller>,
-    surface: Arc<dyn RequestHandler>,
+    ports: ConsolePorts,
     curl_line: CurlLine,
+}
+
+/// The gateway behind the console.
+#[derive(Debug)]
+pub struct ConsolePorts {
+    /// The call path of pages that show something. It is apart, so that pages that stay fresh do not fill the history.
+    pub reads: Arc<dyn ToolCaller>,
+    /// The call path of changes.
+    pub changes: Arc<dyn ToolCaller>,
+    /// What agents see: a surface with meta-tools.
+    pub surface: Arc<dyn RequestHandler>,
 }
 
 /// Writes a call as a `curl` command: the URL of the endpoint, the tool of the surface, its arguments.
@@ -85,14 +95,9 @@ impl From<Page> for PageReply {
 }
 
 impl Console {
-    /// The console of a gateway: core tools are called through `tools`, and agents see `surface`, which has meta-tools.
-    pub fn new(
-        sessions: BrowserSessions,
-        tools: Arc<dyn ToolCaller>,
-        surface: Arc<dyn RequestHandler>,
-        curl_line: CurlLine,
-    ) -> Self {
-        Self { sessions, tools, surface, curl_line }
+    /// The console of a gateway.
+    pub const fn new(sessions: BrowserSessions, ports: ConsolePorts, curl_line: CurlLine) -> Self {
+        Self { sessions, ports, curl_line }
     }
 
     async fn answer(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
@@ -137,7 +142,9 @@ impl Console {
                 );
             }
         }
-        let gateway = Gateway { tools: &*self.tools, surface: &*self.surface, caller: &caller };
+        let ports = &self.ports;
+        let tools = if request.method == Method::POST { &ports.changes } else { &ports.reads };
+        let gateway = Gateway { tools: &**tools, surface: &*ports.surface, caller: &caller };
         match pages::page(
             PageContext { gateway, request, form_token, curl_line: self.curl_line },
             &path,

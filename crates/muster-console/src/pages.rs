@@ -1,5 +1,6 @@
 //! The pages, one file each.
 
+mod calls;
 mod events;
 mod overview;
 mod servers;
@@ -27,6 +28,8 @@ pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
         (false, ["tools"]) => tools::list(cx).await,
         (false, ["tools", name]) => tools::one(cx, name).await,
         (true, ["tools", name]) => tools::call(cx, name).await,
+        (false, ["calls"]) => calls::list(cx).await,
+        (false, ["calls", id]) => calls::one(cx, id).await,
         (false, ["workflows"]) => workflows::list(cx).await,
         (false, ["workflows", name]) => workflows::one(cx, name).await,
         (false, ["runs", id]) => workflows::run(cx, id).await,

@@ -10,7 +10,9 @@ use crate::{
 /// A state as a chip: its color says whether it needs attention.
 pub(crate) fn state(state: &str) -> Element {
     let kind = match state.to_lowercase().as_str() {
-        "running" | "connected" | "ready" | "healthy" | "completed" | "available" => "chip ok",
+        "running" | "connected" | "ready" | "healthy" | "completed" | "available" | "ok" => {
+            "chip ok"
+        }
         "starting" | "connecting" | "stopping" | "auth required" | "auth_required"
         | "awaiting approval" | "awaiting_approval" | "warning" | "interrupted" => "chip warn",
         "failed" | "unreachable" | "unhealthy" | "error" => "chip bad",

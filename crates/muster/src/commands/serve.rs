@@ -32,7 +32,7 @@ use muster_client::{
 use muster_config::settings::{
     Aggregator, HistoryArguments, HistorySettings, ServeTransport, Settings,
 };
-use muster_console::Console;
+use muster_console::{Console, ConsolePorts};
 use muster_core::{
     call::Caller,
     credentials::WebPages,
@@ -212,7 +212,7 @@ async fn serve(
                 hints::print(&url, &root, &admitted, aggregator.transport);
             }
             let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
-            let console = console(&settings, &guard, Arc::clone(&dispatcher), fronts.console)?;
+            let console = console(&settings, &guard, &engine, &telemetry, fronts.console)?;
             let page = MetricsPage::new(&engine, telemetry, &settings.metrics, guard.clone());
             let mut options =
                 http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
@@ -333,7 +333,8 @@ fn fronts(
 fn console(
     settings: &Settings,
     guard: &Arc<AccessControl>,
-    calls: Arc<Dispatcher>,
+    engine: &Engine,
+    telemetry: &Telemetry,
     surface: Arc<Front>,
 ) -> Result<Option<Arc<dyn WebPages>>, CommandError> {
     if !settings.console.enabled {
@@ -341,7 +342,10 @@ fn console(
     }
     let sessions = BrowserSessions::new(Arc::<AccessControl>::clone(guard), Clock::system())
         .map_err(|error| CommandError::new(error.to_string()))?;
-    Ok(Some(Arc::new(Console::new(sessions, calls, surface, curl_line))))
+    let calls = || Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let changes = calls().with_observer(telemetry.observer()).serving("console");
+    let ports = ConsolePorts { reads: Arc::new(calls()), changes: Arc::new(changes), surface };
+    Ok(Some(Arc::new(Console::new(sessions, ports, curl_line))))
 }
 
 /// The certificate authorities that connections trust.

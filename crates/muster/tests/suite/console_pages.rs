@@ -45,6 +45,8 @@ fn every_page_is_html_and_json_and_names_its_command() {
         ("/console/tools", "muster list tools"),
         ("/console/tools?q=print%20a%20word", "muster search &#39;print a word&#39;"),
         ("/console/tools/cli_show", "muster get tool cli_show"),
+        ("/console/calls", "muster calls --limit 50"),
+        ("/console/calls?status=error", "muster calls --limit 50 --status error"),
         ("/console/workflows", "muster list workflows"),
         ("/console/workflows/twice", "muster get workflow twice"),
         ("/console/services", "muster list services"),
@@ -157,4 +159,18 @@ fn a_tool_is_called_as_an_agent_calls_it() {
         (&"found".into(), &"cli_show".into())
     );
     assert!(found["tools"][0]["score"].as_f64().unwrap() > 0.0, "{found}");
+
+    // Calls are recorded in the background. Pages that were only looked at are not among them.
+    let call = loop {
+        let calls = json(&operator, "/console/calls");
+        let calls = calls["calls"].as_array().unwrap();
+        assert!(calls.iter().all(|call| call["tool"] == "cli_show"), "{calls:?}");
+        if let Some(call) = calls.last() {
+            break call["id"].as_u64().unwrap();
+        }
+    };
+    let (status, _, page) = operator.get(&format!("/console/calls/{call}"), "");
+    assert!(status == 200 && page.contains(&format!("muster calls {call}")), "{page}");
+    assert_eq!(operator.get("/console/calls/999999", "").0, 404);
+    assert_eq!(operator.get("/console/calls/x", "").0, 404);
 }
