@@ -81,6 +81,7 @@ mod tests {
 
     /// `UPDATE_EXPECT=1` writes the file anew.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "as expect-test reads it")]
     fn the_vocabulary_is_that_of_tiktoken() {
         let reference = tiktoken_rs::o200k_base().unwrap();
         let token = |rank| reference.decode_bytes(&[rank]).ok();
@@ -94,7 +95,6 @@ mod tests {
             return;
         }
         assert!(tokens(MERGES).unwrap() == expected, "run this test with UPDATE_EXPECT=1");
-        assert!(merges(&expected) == MERGES);
     }
 
     #[test]
