@@ -219,6 +219,15 @@ async fn a_folder_that_is_created_again_is_watched_again() {
 }
 
 #[tokio::test]
+async fn an_update_keeps_the_comments_of_a_file() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", "# mine\nurl: http://h/mcp # home\ntimeout: 9\n")]);
+    rig.until(|view| view.servers.contains_key("a")).await;
+    let update = json!({"name": "a", "description": "d", "reset": ["timeout"]});
+    rig.call("core_mcpserver_update", update).await;
+    assert_eq!(rig.read("mcpservers/a.yaml"), "# mine\nurl: http://h/mcp # home\ndescription: d\n");
+}
+
+#[tokio::test]
 async fn a_link_to_another_folder_is_followed() {
     let links = tempfile::tempdir().unwrap();
     let rig = Rig::linked(&links.path().join("current"), &[("mcpservers/a.yaml", REMOTE)]);

@@ -102,6 +102,34 @@ async fn every_failure_is_retried_but_a_required_login() {
     );
 }
 
+#[tokio::test]
+async fn the_listing_of_a_server_that_is_down_survives_a_restart() {
+    let fake = Fake::default();
+    let mut rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", LOCAL)]);
+    rig.until_is("a", "running").await;
+    let stored = async {
+        while !rig.path("listings/a.json").exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stored).await.expect("it is stored");
+    let known = |rig: &Rig| {
+        let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
+        let last = state.absent.values().next().and_then(|absent| absent.last.clone());
+        last.map(|last| last.entries().iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>())
+    };
+    fake.plan("a", [permanent()]);
+    rig.again().await;
+    rig.until_is("a", "failed").await;
+    assert_eq!(known(&rig), Some(vec!["x_a_echo".to_owned()]));
+    // Another program under the same name has other tools.
+    fake.plan("a", [permanent()]);
+    rig.put("mcpservers/a.yaml", &LOCAL.replace("command: ", "command: other-"));
+    rig.again().await;
+    rig.until_is("a", "failed").await;
+    assert_eq!(known(&rig), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_lost_keeps_its_listing_until_it_is_stopped() {
     let fake = Fake::default();

@@ -21,7 +21,7 @@ use muster_core::{
 };
 use muster_gateway::{
     dispatch::{Dispatcher, GatewaySnapshot},
-    surface::{Surface as _, SurfaceContext, ToolCall, meta::Meta},
+    surface::{Surface, SurfaceContext, ToolCall, meta::Meta},
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
@@ -151,6 +151,17 @@ impl Gateway {
         let (dispatcher, snapshot) = (&self.dispatcher, &self.dispatcher.snapshot(caller));
         let cx = SurfaceContext { dispatcher, snapshot, caller, client };
         block_on(self.meta.call(cx, call))
+    }
+
+    /// The text that another surface replies with.
+    pub(crate) fn text_of(&self, surface: &dyn Surface, tool: &str, arguments: &str) -> String {
+        let (caller, client) = (Caller::local(), NoClient::shared());
+        let (dispatcher, snapshot) = (&self.dispatcher, &self.dispatcher.snapshot(&caller));
+        let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
+        match block_on(surface.call(cx, tool_call(tool, arguments))) {
+            Ok(Outcome::Text { text, .. }) => text,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The result of a meta-tool, as it is sent.

@@ -10,7 +10,9 @@ use muster_core::{
     policy::{DefaultAccess, Policy, Rule},
     token_estimate,
 };
-use muster_gateway::{absent::Absent, condition::ServerCondition};
+use muster_gateway::{
+    absent::Absent, condition::ServerCondition, surface::discovery::DiscoverySurface,
+};
 use serde_json::{Value, json};
 
 use crate::gateway::{Gateway, plain, tool};
@@ -105,6 +107,36 @@ fn lists_and_searches_name_the_server_and_its_tools() {
     let several = gateway.json("describe_tool", r#"{"names":["x_sqlite_query","x_nope"]}"#);
     assert_eq!(several["not_found"], json!(["x_nope"]));
     assert_eq!(several["unavailable"], down);
+}
+
+#[test]
+fn climax_search_has_the_tools_of_a_lost_server() {
+    let gateway = gateway();
+    let search = |arguments: &str| -> Value {
+        let surface = DiscoverySurface::default();
+        serde_json::from_str(&gateway.text_of(&surface, "climax_search", arguments)).unwrap()
+    };
+    for arguments in [r#"{"query":"database"}"#, r#"{"query":"database","max_tokens":500}"#] {
+        let found = search(arguments);
+        assert_eq!(found["results"][0]["tool_name"], "x_sqlite_query", "{found}");
+        let why = "failed: exit status 1: database is locked";
+        assert_eq!(found["results"][0]["unavailable"], why);
+    }
+    let up = search(r#"{"query":"read a file"}"#);
+    assert_eq!(up["results"][0]["tool_name"], "x_files_read");
+    assert_eq!(up["results"][0].get("unavailable"), None);
+}
+
+#[test]
+fn a_tool_of_a_server_that_starts_is_not_called_unknown() {
+    let gateway = gateway();
+    gateway.change(|state| {
+        let slow = absent("slow", ServerCondition::Starting);
+        state.absent = Arc::new([("x_slow_".to_owned(), slow)].into());
+    });
+    let said = gateway.text("describe_tool", r#"{"name":"x_slow_query"}"#);
+    assert!(said.starts_with("!server not connected: slow (status: starting)\n"), "{said}");
+    assert!(said.contains("it is still starting"), "{said}");
 }
 
 #[test]

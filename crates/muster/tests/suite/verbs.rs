@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     process::{Command, Stdio},
 };
 
@@ -230,6 +230,51 @@ fn resources_are_created_restarted_and_deleted() {
 }
 
 #[test]
+fn files_with_broken_addresses_are_invalid() {
+    let files = [
+        ("mcpservers/a.yaml", "# mine\nurl: localhost:9/mcp\n"),
+        ("mcpservers/b.yaml", "command: nobody-has-this -y server\n"),
+        ("policies/p.yaml", "default: enabled\n"),
+        ("toolsets/t.yaml", "servers: [a]\n"),
+    ];
+    let folder = Folder::new(&[]);
+    for (name, text) in files {
+        let path = folder.file(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let muster = |words: &[&str]| {
+        let output = Command::new(MUSTER)
+            .args(words)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        format!("{}{}\n", String::from_utf8(said).unwrap(), output.status)
+    };
+    expect![[r#"
+        ./mcpservers/a.yaml:2: error: the url `localhost:9/mcp` has no scheme
+          → write `url: http://localhost:9/mcp`
+        ./mcpservers/b.yaml:1: error: `command` holds a whole command line: nobody-has-this -y server
+          → split it: `command: nobody-has-this` and `args: ["-y", server]`
+        4 files, 2 errors, 0 warnings
+        exit status: 1
+    "#]]
+    .assert_eq(&muster(&["validate", "."]));
+    // Definitions that are files only are deleted as files.
+    expect![[r#"
+        ./policies/p.yaml deleted
+        exit status: 0
+    "#]]
+    .assert_eq(&muster(&["delete", "policy", "p", "--yes", "--config-path", "."]));
+    let refused = muster(&["delete", "toolset", "t", "u", "--yes", "--config-path", "."]);
+    assert!(refused.contains("has no toolset u") && folder.file("toolsets/t.yaml").exists());
+    let remote = muster(&["delete", "toolset", "t", "--yes", "--endpoint", "http://h/mcp"]);
+    assert!(remote.contains("a toolset is a file on the machine of its gateway"), "{remote}");
+}
+
+#[test]
 fn logs_of_local_servers() {
     let desk = Desk::new();
     let chatty = "name: chatty\ntype: stdio\ncommand: sh\nautoStart: false\ntimeout: 2\n\
@@ -248,6 +293,20 @@ fn logs_of_local_servers() {
     all.dedup();
     assert_eq!(all, ["one", "stdout, not a message: stray", "two \u{1b}[31m"]);
     assert_eq!(lines(&["logs", "mcpserver", "chatty", "--tail", "1"]).len(), 1);
+    // New lines follow the old ones, in order and once.
+    let mut following = desk.command();
+    following.args(["logs", "mcpserver", "chatty", "--follow", "--tail", "1", "-o", "json"]);
+    let mut following = following.stdout(Stdio::piped()).spawn().unwrap();
+    let mut numbers = BufReader::new(following.stdout.take().unwrap()).lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        line["number"].as_u64().unwrap()
+    });
+    let last = numbers.next().unwrap();
+    desk.run(&["start", "service", "chatty"]);
+    let next: Vec<u64> = numbers.by_ref().take(2).collect();
+    assert!(last < next[0] && next[0] < next[1], "{last} {next:?}");
+    following.kill().unwrap();
+    following.wait().unwrap();
     desk.check(
         &[
             &["logs", "mcpserver", "github"],
