@@ -229,19 +229,30 @@ async fn an_update_keeps_the_comments_of_a_file() {
 
 #[tokio::test]
 async fn a_link_to_another_folder_is_followed() {
+    const STOPPED: &str = "url: http://h/mcp\nautoStart: false\n";
     let links = tempfile::tempdir().unwrap();
-    let rig = Rig::linked(&links.path().join("current"), &[("mcpservers/a.yaml", REMOTE)]);
+    let rig = Rig::linked(&links.path().join("current"), &[("mcpservers/a.yaml", STOPPED)]);
     rig.until(|view| view.servers.contains_key("a")).await;
+    // The watcher must be idle: what it noticed before would hide that nobody watches the link. An edit that
+    // changes the state of no server is the last one that it notices.
+    let stored = async {
+        while !rig.path("servers.json").exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(5 * SOON, stored).await.unwrap();
+    rig.put("workflows/w.yaml", "steps: [{id: a, tool: core_service_list}]\n");
+    rig.until(|view| view.workflows.get("w").is_some()).await;
     let next = links.path().join("next");
     fs::create_dir_all(next.join("mcpservers")).unwrap();
-    fs::write(next.join("mcpservers/b.yaml"), REMOTE).unwrap();
+    fs::write(next.join("mcpservers/b.yaml"), STOPPED).unwrap();
     let start = Instant::now();
     std::os::unix::fs::symlink(&next, links.path().join("new")).unwrap();
     fs::rename(links.path().join("new"), links.path().join("current")).unwrap();
     rig.until(|view| view.servers.contains_key("b") && !view.servers.contains_key("a")).await;
     assert!(start.elapsed() < 3 * SOON, "{:?}", start.elapsed());
     let start = Instant::now();
-    fs::write(next.join("mcpservers/c.yaml"), REMOTE).unwrap();
+    fs::write(next.join("mcpservers/c.yaml"), STOPPED).unwrap();
     rig.until(|view| view.servers.contains_key("c")).await;
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
