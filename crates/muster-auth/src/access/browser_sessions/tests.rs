@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
-    call::Role,
+    call::{Caller, Role},
     credentials::{Admission, Authenticator, Peer},
 };
 use rustix::process::geteuid;
@@ -34,6 +34,10 @@ impl Authenticator for Guard {
         let is_operator = is_good && !self.is_revoked.load(Ordering::Relaxed);
         let role = if is_operator { Role::Operator } else { Role::Agent };
         Box::pin(std::future::ready(Ok(Admission { role, ..Admission::default() })))
+    }
+
+    fn still_admits<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(true))
     }
 }
 
