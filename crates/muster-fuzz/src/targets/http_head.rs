@@ -50,7 +50,6 @@ pub(super) const TARGET: FuzzTarget = FuzzTarget {
         " HTTP/1.0\r\n",
         "/mcp",
         "/mcp/x",
-        "/sse",
         "//",
         "%2f",
         "?sessionId=",
