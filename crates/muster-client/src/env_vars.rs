@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 20] = [
+pub const ALL: [(&str, &str); 25] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -25,6 +25,17 @@ pub const ALL: [(&str, &str); 20] = [
     (
         "MUSTER_ACCESS",
         "The access mode of `muster serve` and `muster standalone`: `private`, `token` or `open`; overrides `access.mode` in config.yaml",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "The URL of a collector that `muster serve` sends traces to, over OTLP/HTTP with JSON; overrides `traces.endpoint` in config.yaml",
+    ),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "The same, as the whole URL of traces"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "Headers of these requests: `name=value,name=value`"),
+    ("OTEL_SERVICE_NAME", "The name of the gateway in traces; default `muster`"),
+    (
+        "OTEL_TRACES_SAMPLER_ARG",
+        "The part of traces that is recorded, from 0 to 1; overrides `traces.samplePercent` in config.yaml",
     ),
     ("MUSTER_ENDPOINT", "The endpoint of the gateway; `--endpoint` overrides it"),
     ("MUSTER_CONTEXT", "The context to use; `--context` overrides it"),

@@ -43,6 +43,8 @@ section! {
         history: HistorySettings, "history", "History";
         /// The pages for operators at `/console`
         console: ConsoleSettings, "console", "Console";
+        /// Traces for OpenTelemetry
+        traces: TraceSettings, "traces", "Traces";
         /// Whether the state of servers and services is also written into their files, as `status`
         write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
@@ -145,6 +147,16 @@ section! {
     ConsoleSettings {
         /// Whether they are served
         enabled: bool = true, "enabled", "Enabled";
+    }
+}
+
+section! {
+    /// Traces for OpenTelemetry. The variables `OTEL_EXPORTER_OTLP_*` take precedence.
+    TraceSettings {
+        /// The URL of a collector that speaks OTLP over HTTP, such as `http://localhost:4318`; empty for no traces
+        endpoint: String, "endpoint", "Endpoint";
+        /// The percentage of traces that is recorded, if the client does not decide
+        sample_percent: u16 = 100, "samplePercent", "SamplePercent";
     }
 }
 

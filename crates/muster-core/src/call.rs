@@ -11,6 +11,7 @@ use crate::{
     credentials::Principal,
     json::Raw,
     name::{BackendName, ToolName},
+    trace_context::SpanContext,
 };
 
 /// The target of log lines that hold values of arguments. A gateway writes them only for debugging.
@@ -37,6 +38,8 @@ pub struct Caller {
     pub token: Option<Arc<str>>,
     /// The toolset that the caller is limited to.
     pub toolset: Option<Arc<str>>,
+    /// The span of the enclosing call, if there are traces.
+    pub span: Option<SpanContext>,
 }
 
 /// Whether a caller may change the gateway, or only use it.
@@ -60,6 +63,7 @@ impl Caller {
             role: Role::Agent,
             token: None,
             toolset: None,
+            span: None,
         }
     }
 

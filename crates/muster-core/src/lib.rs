@@ -35,4 +35,5 @@ pub mod spooled;
 pub mod suggest;
 pub mod text;
 pub mod token_estimate;
+pub mod trace_context;
 pub mod value;

@@ -15,6 +15,7 @@ use crate::{
     json::Raw,
     name::ToolName,
     policy::Policy,
+    trace_context::SpanContext,
 };
 
 /// Observes the calls of a dispatcher.
@@ -27,6 +28,38 @@ pub trait CallObserver: fmt::Debug + Send + Sync {
 
     /// A call is over.
     fn finished(&self, call: FinishedCall);
+
+    /// A new span below `parent`; none if there are no traces.
+    fn begin_span(&self, parent: Option<SpanContext>) -> Option<SpanContext>;
+
+    /// A request with a span is over.
+    fn request_finished(&self, request: FinishedRequest);
+}
+
+/// A span, and the one above it.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceSpan {
+    /// The span itself.
+    pub context: SpanContext,
+    /// The id of the span above it.
+    pub parent: Option<[u8; 8]>,
+}
+
+/// A client's call of a tool of a surface, such as `call_tool`, that is over.
+#[derive(Debug)]
+pub struct FinishedRequest {
+    /// When it began.
+    pub began: SystemTime,
+    /// How long it took.
+    pub duration: Duration,
+    /// The caller.
+    pub caller: Caller,
+    /// The tool of the surface.
+    pub tool: String,
+    /// How it ended.
+    pub status: CallStatus,
+    /// Its span.
+    pub span: TraceSpan,
 }
 
 /// A call that is over.
@@ -58,6 +91,8 @@ pub struct FinishedCall {
     pub argument_bytes: usize,
     /// The length of the result in bytes, as the backend returned it.
     pub result_bytes: u64,
+    /// Its span, if there are traces.
+    pub span: Option<TraceSpan>,
 }
 
 /// How a call ended.

@@ -3,6 +3,7 @@
 mod audit;
 mod caller_views;
 mod observation;
+mod request_span;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 pub use self::caller_views::CallerViews;
 use self::observation::Observation;
+pub(crate) use self::request_span::RequestSpan;
 use crate::{absent::Absent, background_job};
 
 /// The surface of calls that the gateway makes itself.
@@ -145,14 +147,16 @@ impl Dispatcher {
         snapshot: &GatewaySnapshot,
         caller: &Caller,
         client: &Arc<dyn ClientHandle>,
-        call: Call,
+        mut call: Call,
     ) -> Result<ToolResult, CallError> {
-        let mut observation = Observation::begin(self, snapshot, caller, &call);
+        let mut observation = Observation::begin(self, snapshot, caller, &mut call);
+        let nested = observation.as_ref().and_then(Observation::nested_caller);
         let result = match permitted(snapshot, caller, call).await {
             Ok((backend, call)) => {
                 if let Some(observation) = &mut observation {
                     observation.hand_over(&call);
                 }
+                let caller = nested.as_ref().unwrap_or(caller);
                 backend.run(CallContext { client, caller, tools: self }, call).await
             }
             Err(error) => Err(error),

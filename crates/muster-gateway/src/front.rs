@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
-    dispatch::Dispatcher,
+    dispatch::{Dispatcher, RequestSpan},
     input_rounds,
     surface::{Surface, SurfaceContext, ToolCall},
     suspended_calls::{self, SuspendedCalls},
@@ -167,7 +167,7 @@ impl Frontend {
         client: &Arc<dyn ClientHandle>,
         asked: ClientRequest,
     ) -> Result<Response, RequestError> {
-        let ClientRequest { request, meta, continuation } = asked;
+        let ClientRequest { request, mut meta, continuation } = asked;
         // The one place where a request reads the state. A repetition with input reads it again: the policy
         // may have changed while the client was asked.
         let snapshot = &self.dispatcher.snapshot(caller);
@@ -179,8 +179,13 @@ impl Frontend {
             }
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
+                let span = RequestSpan::begin(&self.dispatcher, caller, &name, &mut meta);
                 let call = ToolCall { name, arguments, meta, continuation };
-                Ok(reply(self.surface.call(cx, call).await?))
+                let answer = self.surface.call(cx, call).await;
+                if let Some(span) = span {
+                    span.end(&answer);
+                }
+                Ok(reply(answer?))
             }
             Request::ListResources { .. } if self.offers.resources => {
                 Ok(listed("resources", &resources::resources(&snapshot.catalog)))

@@ -26,7 +26,7 @@ pub fn name_param(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The headers that repeat the body.
+/// The headers that repeat the body, or stand for parts of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headers<'a> {
     /// The version; absent if it is not text.
@@ -35,6 +35,8 @@ pub struct Headers<'a> {
     pub method: Option<&'a [u8]>,
     /// The name or URI, as sent.
     pub name: Option<&'a [u8]>,
+    /// The trace context, for requests that have none in their body.
+    pub traceparent: Option<&'a str>,
 }
 
 /// A header that differs from the body.

@@ -82,7 +82,10 @@ impl IncomingRequest<'_> {
                 Era::Legacy => None,
                 Era::Modern => Some((version::capabilities(&meta), log_level(&meta)?)),
             };
-            let request = model::decode(known, &params, raw)?;
+            let mut request = model::decode(known, &params, raw)?;
+            if let Some(context) = headers.and_then(|headers| headers.traceparent) {
+                request.trace_by_default(context);
+            }
             Ok(ValidRequest { id: id.to_owned(), era, method: known, request, modern_client })
         };
         validated().map_err(|error| RpcResponse::error(era, Some(id), error))

@@ -8,6 +8,7 @@ use muster_core::{
     client::Continuation,
     json::{Raw, RawObject},
     request::{self, Request},
+    trace_context::{SpanContext, TRACEPARENT},
 };
 use serde_json::value::RawValue;
 
@@ -123,6 +124,16 @@ impl DecodedRequest {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Takes the trace context of the transport for a request that has none itself.
+    pub(crate) fn trace_by_default(&mut self, traceparent: &str) {
+        if let Self::Handled(request::ClientRequest { meta, .. }) = self
+            && meta.as_ref().is_none_or(|meta| !meta.get().contains(TRACEPARENT))
+            && let Some(context) = SpanContext::parse(traceparent)
+        {
+            *meta = Some(context.into_meta(meta.as_deref()));
         }
     }
 }

@@ -50,5 +50,6 @@ pub(crate) fn finished(
         arguments: None,
         argument_bytes: 2,
         result_bytes: 100,
+        span: None,
     }
 }

@@ -5,15 +5,18 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::{self, Thread},
     time::Duration,
 };
 
-use muster_core::observer::FinishedCall;
+use muster_core::observer::{FinishedCall, FinishedRequest};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::history::HistoryWriter;
+use crate::{history::HistoryWriter, traces::Tracer};
 
 /// The queue of calls.
 const QUEUE: usize = 4_096;
@@ -34,23 +37,36 @@ pub(crate) struct Worker {
     reason = "nearly every message is a call, and a box would be an allocation for each"
 )]
 enum Message {
-    Finished(FinishedCall),
+    Call(FinishedCall),
+    Request(FinishedRequest),
     /// Tells when everything before it is written.
     Flush(oneshot::Sender<()>),
 }
 
 impl Worker {
     /// Starts the thread. It ends with the last sender.
-    pub(crate) fn start(history: HistoryWriter) -> io::Result<Self> {
+    pub(crate) fn start(
+        history: Option<HistoryWriter>,
+        tracer: Option<Arc<Tracer>>,
+    ) -> io::Result<Self> {
         let (messages, received) = mpsc::channel(QUEUE);
         let builder = thread::Builder::new().name("telemetry".to_owned());
-        let handle = builder.spawn(move || run(received, history))?;
+        let handle = builder.spawn(move || run(received, history, tracer.as_deref()))?;
         Ok(Self { messages, thread: handle.thread().clone(), dropped: AtomicU64::new(0) })
     }
 
     /// Hands a call over.
-    pub(crate) fn send(&self, call: FinishedCall) {
-        if self.messages.try_send(Message::Finished(call)).is_err() {
+    pub(crate) fn call(&self, call: FinishedCall) {
+        self.send(Message::Call(call));
+    }
+
+    /// Hands a request over.
+    pub(crate) fn request(&self, request: FinishedRequest) {
+        self.send(Message::Request(request));
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.try_send(message).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -75,16 +91,26 @@ impl Worker {
     }
 }
 
-fn run(mut received: mpsc::Receiver<Message>, mut history: HistoryWriter) {
+fn run(
+    mut received: mpsc::Receiver<Message>,
+    mut history: Option<HistoryWriter>,
+    tracer: Option<&Tracer>,
+) {
     let (mut batch, mut waiting) = (Vec::new(), Vec::new());
     while received.blocking_recv_many(&mut batch, QUEUE) > 0 {
         for message in batch.drain(..) {
             match message {
-                Message::Finished(call) => history.add(&call),
+                Message::Call(call) => {
+                    tracer.into_iter().for_each(|tracer| tracer.call(&call));
+                    history.iter_mut().for_each(|history| history.add(&call));
+                }
+                Message::Request(request) => {
+                    tracer.into_iter().for_each(|tracer| tracer.request(&request));
+                }
                 Message::Flush(done) => waiting.push(done),
             }
         }
-        history.flush();
+        history.iter_mut().for_each(HistoryWriter::flush);
         for done in waiting.drain(..) {
             // The receiver may be gone.
             let _delivered = done.send(());

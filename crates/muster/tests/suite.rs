@@ -108,6 +108,8 @@ mod stopping;
 mod telemetry;
 #[path = "suite/tidy.rs"]
 mod tidy;
+#[path = "suite/traces.rs"]
+mod traces;
 #[path = "suite/transcripts.rs"]
 mod transcripts;
 #[path = "suite/verbs.rs"]

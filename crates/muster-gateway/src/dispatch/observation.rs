@@ -10,9 +10,10 @@ use muster_core::{
     catalog::ToolEntry,
     json::Raw,
     name::ToolName,
-    observer::{CallObserver, CallStatus, FinishedCall},
+    observer::{CallObserver, CallStatus, FinishedCall, TraceSpan},
     policy::{Permitted, Policy},
     spooled::ToolResult,
+    trace_context::SpanContext,
 };
 
 use super::{Dispatcher, GatewaySnapshot, audit, is_error};
@@ -35,7 +36,20 @@ pub(super) struct Observation<'a> {
     argument_bytes: usize,
     /// The names of the arguments, if there is an audit log.
     names: Option<String>,
+    span: Option<TraceSpan>,
     is_told: bool,
+}
+
+/// A new span below that of a `_meta` object, which is replaced by it, or below the caller's enclosing call.
+pub(super) fn span(
+    observer: &dyn CallObserver,
+    caller: &Caller,
+    meta: &mut Option<Raw>,
+) -> Option<TraceSpan> {
+    let parent = meta.as_deref().and_then(SpanContext::of_meta).or(caller.span);
+    let context = observer.begin_span(parent)?;
+    *meta = Some(context.into_meta(meta.as_deref()));
+    Some(TraceSpan { context, parent: parent.map(|parent| parent.span_id) })
 }
 
 impl<'a> Observation<'a> {
@@ -44,7 +58,7 @@ impl<'a> Observation<'a> {
         dispatcher: &'a Dispatcher,
         snapshot: &'a GatewaySnapshot,
         caller: &'a Caller,
-        call: &Call,
+        call: &mut Call,
     ) -> Option<Self> {
         let observer = dispatcher.observer.as_deref();
         let is_audited = audit::is_enabled();
@@ -65,6 +79,7 @@ impl<'a> Observation<'a> {
             arguments: (wants && argument_bytes <= MAX_ARGUMENTS).then(|| call.arguments.clone()),
             argument_bytes,
             names: is_audited.then(|| audit::argument_names(&call.arguments)),
+            span: observer.and_then(|observer| span(observer, caller, &mut call.meta)),
             is_told: false,
         })
     }
@@ -78,6 +93,12 @@ impl<'a> Observation<'a> {
         // A tool of a family is that of the selected server.
         self.entry = Some(Arc::clone(entry));
         self.handed_over = Some(Instant::now());
+    }
+
+    /// The caller of calls that this one makes, if it has a span that theirs are below.
+    pub(super) fn nested_caller(&self) -> Option<Caller> {
+        let span = self.span?;
+        Some(Caller { span: Some(span.context), ..self.caller.clone() })
     }
 
     /// The call is over.
@@ -104,6 +125,7 @@ impl<'a> Observation<'a> {
             arguments: self.arguments.take(),
             argument_bytes: self.argument_bytes,
             result_bytes,
+            span: self.span,
         };
         if let Some(names) = &self.names {
             audit::write(&call, names);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use muster_core::trace_context;
 
 use crate::{
     headers::Headers,
@@ -13,6 +14,9 @@ use crate::{
 /// A session id that the client chooses, and its length.
 const CLIENT_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
 const CLIENT_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// The trace context of a request, which its body may also have.
+const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::TRACEPARENT);
 
 /// The toolset that a client chooses, for clients that cannot choose a path.
 pub(super) const TOOLSET: HeaderName = HeaderName::from_static("muster-toolset");
@@ -49,6 +53,7 @@ pub(super) fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
         version: only(VERSION).and_then(|value| value.ok()?.to_str().ok()),
         method: bytes(METHOD),
         name: bytes(NAME),
+        traceparent: only(TRACEPARENT).and_then(|value| value.ok()?.to_str().ok()),
     }
 }
 

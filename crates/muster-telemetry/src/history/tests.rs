@@ -141,7 +141,7 @@ fn the_oldest_calls_make_room() {
 #[tokio::test]
 async fn a_finished_call_is_in_the_history_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let telemetry = Telemetry::with_history(options(folder.path())).unwrap();
+    let (telemetry, _) = Telemetry::start(Some(options(folder.path())), None).unwrap();
     let observer = telemetry.observer();
     for number in 0..100 {
         observer.finished(call(number));

@@ -10,6 +10,7 @@ mod logins;
 mod logout;
 mod metrics_page;
 mod state;
+mod telemetry;
 
 use std::{
     io,
@@ -29,9 +30,7 @@ use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{
-    Aggregator, HistoryArguments, HistorySettings, ServeTransport, Settings,
-};
+use muster_config::settings::{Aggregator, ServeTransport, Settings};
 use muster_console::{Console, ConsolePorts};
 use muster_core::{
     call::Caller,
@@ -61,10 +60,7 @@ use muster_mcp::{
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
-use muster_telemetry::{
-    Telemetry,
-    history::{self, HistoryOptions, KeptArguments},
-};
+use muster_telemetry::Telemetry;
 use serde::Serialize;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::level_filters::LevelFilter;
@@ -75,7 +71,10 @@ pub(crate) use self::{
     flags::LoginFlags,
     state::options as client_options,
 };
-use self::{args::SurfaceArg, logout::Logout, metrics_page::MetricsPage, state::GatewayState};
+use self::{
+    args::SurfaceArg, logout::Logout, metrics_page::MetricsPage, state::GatewayState,
+    telemetry::GatewayTelemetry,
+};
 use crate::{
     access_rules::{self, AccessRules},
     bundled,
@@ -171,14 +170,15 @@ async fn serve(
     let logins = logins::of(&oauth.server, &files, mode, trust.clone())?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
-    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
+    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust.clone(), &store)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = identity();
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect =
         Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
-    let telemetry = telemetry(&settings.history, state.path());
+    let observed = GatewayTelemetry::start(&settings, state.path(), trust);
+    let telemetry = observed.telemetry.clone();
     let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
@@ -236,31 +236,11 @@ async fn serve(
         }
     };
     engine.shut_down().await;
+    observed.finish().await;
     logins::settle(logins.as_ref(), client.as_deref()).await;
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
-}
-
-/// The observer of calls, with their history below the state folder.
-fn telemetry(settings: &HistorySettings, state: &Path) -> Telemetry {
-    if !settings.enabled {
-        return Telemetry::default();
-    }
-    let options = HistoryOptions {
-        folder: state.join("calls"),
-        max_bytes: u64::from(settings.max_size) * 1024 * 1024,
-        max_age: history::days(settings.max_age),
-        arguments: match settings.arguments {
-            HistoryArguments::None => KeptArguments::Nothing,
-            HistoryArguments::Redacted => KeptArguments::Redacted,
-            HistoryArguments::Full => KeptArguments::Full,
-        },
-    };
-    Telemetry::with_history(options).unwrap_or_else(|error| {
-        tracing::warn!("no history of calls is kept: {error}");
-        Telemetry::default()
-    })
 }
 
 /// The options of HTTP, with the pages of logins.

@@ -41,9 +41,10 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
-    let is_settings = ["aggregator:", "access:", "clis:", "metrics:", "history:", "console:"]
-        .into_iter()
-        .any(has);
+    let is_settings =
+        ["aggregator:", "access:", "clis:", "metrics:", "history:", "console:", "traces:"]
+            .into_iter()
+            .any(has);
     let warnings = if is_settings {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)
     } else if has("# toolsets/") {

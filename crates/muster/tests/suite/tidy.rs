@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("muster-api", &["muster-workflow"]),
     // The tap on the dispatcher: it knows calls, not what makes them.
-    ("muster-telemetry", &["muster-api", "muster-core"]),
+    ("muster-telemetry", &["muster-api", "muster-core", "muster-net"]),
     (
         "muster-engine",
         &[
@@ -190,6 +190,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-mcp",
             "muster-mcp-client",
+            "muster-telemetry",
             "muster-client",
             "muster-console",
             "muster-scenario",

@@ -1,0 +1,70 @@
+//! The span of a client's request, which contains those of the calls that it makes.
+
+use std::time::{Instant, SystemTime};
+
+use muster_core::{
+    call::{Caller, Outcome},
+    json::Raw,
+    observer::{CallObserver, CallStatus, FinishedRequest, TraceSpan},
+    request::RequestError,
+};
+
+use super::{Dispatcher, is_error};
+
+/// A request in progress. A request that is dropped before its end is told as cancelled.
+pub(crate) struct RequestSpan<'a> {
+    observer: &'a dyn CallObserver,
+    caller: &'a Caller,
+    tool: String,
+    span: TraceSpan,
+    began: (SystemTime, Instant),
+    is_told: bool,
+}
+
+impl<'a> RequestSpan<'a> {
+    /// Begins with a call of a surface's tool, whose `_meta` then carries the new span. None if there are no traces.
+    pub(crate) fn begin(
+        dispatcher: &'a Dispatcher,
+        caller: &'a Caller,
+        tool: &str,
+        meta: &mut Option<Raw>,
+    ) -> Option<Self> {
+        let observer = dispatcher.observer.as_deref()?;
+        let span = super::observation::span(observer, caller, meta)?;
+        let began = (SystemTime::now(), Instant::now());
+        Some(Self { observer, caller, tool: tool.to_owned(), span, began, is_told: false })
+    }
+
+    /// The request is answered.
+    pub(crate) fn end(mut self, answer: &Result<Outcome, RequestError>) {
+        let status = match answer {
+            Ok(Outcome::Text { failed: false, .. }) => CallStatus::Ok,
+            Ok(Outcome::Raw(result)) if !is_error(result) => CallStatus::Ok,
+            Ok(Outcome::Text { .. } | Outcome::Raw(_)) => CallStatus::Failed,
+            Ok(Outcome::InputRequired(_)) => CallStatus::NeedsInput,
+            Err(_) => CallStatus::Refused,
+        };
+        self.tell(status);
+    }
+
+    fn tell(&mut self, status: CallStatus) {
+        self.is_told = true;
+        let (began, instant) = self.began;
+        self.observer.request_finished(FinishedRequest {
+            began,
+            duration: instant.elapsed(),
+            caller: self.caller.clone(),
+            tool: std::mem::take(&mut self.tool),
+            status,
+            span: self.span,
+        });
+    }
+}
+
+impl Drop for RequestSpan<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.tell(CallStatus::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Traces: spans of requests and calls, exported over OTLP/HTTP as JSON.
+//!
+//! Names and attributes follow the semantic conventions of OpenTelemetry for MCP and GenAI.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use muster_core::{
+    catalog::WORKFLOWS_BACKEND,
+    hex,
+    observer::{CallStatus, FinishedCall, FinishedRequest, TraceSpan},
+    trace_context::SpanContext,
+};
+use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout, timeout_at},
+};
+
+/// The spans that wait for the exporter.
+const QUEUE: usize = 2_048;
+/// The number of spans in one request.
+const MAX_BATCH: usize = 512;
+/// How long spans are collected.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long the last export may take.
+const LAST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The values of `kind` in OTLP.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
+
+/// Where traces go, and how many.
+#[derive(Debug, Clone)]
+pub struct TraceOptions {
+    /// The URL that spans are posted to.
+    pub url: String,
+    /// Headers of the requests, such as an API key.
+    pub headers: Vec<(String, String)>,
+    /// The name of this service.
+    pub service: String,
+    /// The version of the program.
+    pub version: &'static str,
+    /// The part of traces that is recorded, from 0 to 1, if the client does not decide.
+    pub ratio: f64,
+}
+
+/// Begins spans, and queues those that are over.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    seed: u64,
+    counter: AtomicU64,
+    /// Traces whose id is below are recorded.
+    threshold: u64,
+    spans: mpsc::Sender<Value>,
+}
+
+/// Sends spans to a collector.
+#[derive(Debug)]
+pub struct TraceExporter {
+    spans: mpsc::Receiver<Value>,
+    options: TraceOptions,
+    client: HttpClient,
+    has_failed: bool,
+}
+
+/// A tracer, and the exporter of its spans.
+pub(crate) fn pair(options: TraceOptions, trust: Arc<TrustStore>) -> (Tracer, TraceExporter) {
+    let (spans, received) = mpsc::channel(QUEUE);
+    let mut seed = [0; 8];
+    if getrandom::fill(&mut seed).is_err() {
+        tracing::debug!("the ids of spans repeat with every start: there is no randomness");
+    }
+    let ratio = options.ratio.clamp(0.0, 1.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a float above the range saturates"
+    )]
+    let threshold = (ratio * u64::MAX as f64) as u64;
+    let seed = u64::from_le_bytes(seed);
+    let tracer = Tracer { seed, counter: AtomicU64::new(0), threshold, spans };
+    let client = HttpClient::new(trust);
+    (tracer, TraceExporter { spans: received, options, client, has_failed: false })
+}
+
+impl Tracer {
+    /// A new span below `parent`, or of a new trace. A client decides whether its trace is recorded.
+    pub(crate) fn begin(&self, parent: Option<SpanContext>) -> SpanContext {
+        let span_id = self.random().to_be_bytes();
+        if let Some(parent) = parent {
+            return SpanContext { span_id, ..parent };
+        }
+        let (high, low) = (self.random(), self.random());
+        let trace_id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        SpanContext { trace_id, span_id, sampled: low <= self.threshold }
+    }
+
+    /// SplitMix64: distinct and well spread, without a system call. Ids are no secrets.
+    fn random(&self) -> u64 {
+        let count = self.counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut number = self.seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (number ^ (number >> 31)).max(1)
+    }
+
+    /// Queues the span of a call. Spans that find no place are dropped.
+    pub(crate) fn call(&self, call: &FinishedCall) {
+        let Some(span) = call.span.filter(|span| span.context.sampled) else { return };
+        let entry = call.entry.as_ref();
+        let kind = if entry.is_some_and(|entry| entry.is_upstream()) { CLIENT } else { INTERNAL };
+        let mut attributes = vec![
+            text("mcp.method.name", "tools/call"),
+            text("gen_ai.operation.name", "execute_tool"),
+            text("gen_ai.tool.name", call.tool.as_str()),
+            text("muster.status", call.status.as_str()),
+            text("muster.surface", call.surface),
+            number("muster.depth", call.caller.depth.into()),
+            number("muster.result.size", call.result_bytes),
+        ];
+        if let Some(entry) = entry {
+            attributes.push(text("muster.server", entry.backend.as_str().trim_end_matches('/')));
+            let kind =
+                if entry.backend.as_str() == WORKFLOWS_BACKEND { "workflow" } else { "function" };
+            attributes.push(text("gen_ai.tool.type", kind));
+        }
+        let name = format!("tools/call {}", call.tool);
+        let time = (call.began, call.duration);
+        let status = (call.status, call.error.as_deref());
+        self.queue(span_json(span, &name, kind, time, status, attributes));
+    }
+
+    /// Queues the span of a client's request.
+    pub(crate) fn request(&self, request: &FinishedRequest) {
+        if !request.span.context.sampled {
+            return;
+        }
+        let mut attributes = vec![
+            text("mcp.method.name", "tools/call"),
+            text("gen_ai.operation.name", "execute_tool"),
+            text("gen_ai.tool.name", &request.tool),
+        ];
+        if let Some(session) = &request.caller.session {
+            attributes.push(text("mcp.session.id", session));
+        }
+        let name = format!("tools/call {}", request.tool);
+        let time = (request.began, request.duration);
+        let status = (request.status, None);
+        self.queue(span_json(request.span, &name, SERVER, time, status, attributes));
+    }
+
+    fn queue(&self, span: Value) {
+        if self.spans.try_send(span).is_err() {
+            tracing::debug!("a span was dropped: the queue of the exporter is full");
+        }
+    }
+}
+
+fn span_json(
+    span: TraceSpan,
+    name: &str,
+    kind: u8,
+    (began, duration): (SystemTime, Duration),
+    (status, error): (CallStatus, Option<&str>),
+    mut attributes: Vec<Value>,
+) -> Value {
+    let start = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nanos = |time: Duration| time.as_nanos().to_string();
+    let is_error = status.is_error();
+    if is_error {
+        let kind = if status == CallStatus::Failed { "tool_error" } else { status.as_str() };
+        attributes.push(text("error.type", kind));
+    }
+    let mut value = json!({
+        "traceId": hex::encode(&span.context.trace_id),
+        "spanId": hex::encode(&span.context.span_id),
+        "name": name,
+        "kind": kind,
+        "startTimeUnixNano": nanos(start),
+        "endTimeUnixNano": nanos(start + duration),
+        "attributes": attributes,
+        "status": if is_error { json!({"code": 2, "message": error.unwrap_or_default()}) } else { json!({}) },
+    });
+    if let (Some(parent), Some(members)) = (span.parent, value.as_object_mut()) {
+        members.insert("parentSpanId".to_owned(), hex::encode(&parent).into());
+    }
+    value
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+/// Whole numbers are texts in OTLP's JSON.
+fn number(key: &str, value: u64) -> Value {
+    json!({"key": key, "value": {"intValue": value.to_string()}})
+}
+
+impl TraceExporter {
+    /// Exports spans until `stop`, and then those that are left.
+    pub async fn run(mut self, mut stop: oneshot::Receiver<()>) {
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                _ = &mut stop => break,
+                received = self.spans.recv_many(&mut batch, MAX_BATCH) => {
+                    if received == 0 {
+                        return;
+                    }
+                }
+            }
+            let end = Instant::now() + INTERVAL;
+            while batch.len() < MAX_BATCH {
+                let room = MAX_BATCH - batch.len();
+                let more = self.spans.recv_many(&mut batch, room);
+                let ended = tokio::select! {
+                    _ = &mut stop => true,
+                    more = timeout_at(end, more) => more.is_err(),
+                };
+                if ended {
+                    break;
+                }
+            }
+            self.send(std::mem::take(&mut batch)).await;
+        }
+        while let Ok(span) = self.spans.try_recv() {
+            batch.push(span);
+        }
+        for spans in batch.chunks(MAX_BATCH) {
+            drop(timeout(LAST_TIMEOUT, self.send(spans.to_vec())).await);
+        }
+    }
+
+    async fn send(&mut self, spans: Vec<Value>) {
+        if spans.is_empty() {
+            return;
+        }
+        let TraceOptions { url, headers, service, version, .. } = &self.options;
+        let resource = [text("service.name", service), text("service.version", version)];
+        let scope = json!({"name": "muster", "version": version});
+        let body = json!({"resourceSpans": [{
+            "resource": {"attributes": resource},
+            "scopeSpans": [{"scope": scope, "spans": spans}],
+        }]});
+        // An operator has configured the address.
+        let policy = AddressPolicy::Unrestricted;
+        let mut request = HttpRequest::post(url, policy, "application/json", body.to_string());
+        for (name, value) in headers {
+            if let Ok(name) = http::HeaderName::try_from(name) {
+                request = request.header(name, value);
+            }
+        }
+        let problem = match self.client.send(request).await {
+            Ok(response) if response.status.is_success() => None,
+            Ok(response) => Some(format!("it answered {}", response.status)),
+            Err(error) => Some(error.to_string()),
+        };
+        match problem {
+            None => self.has_failed = false,
+            Some(problem) if !std::mem::replace(&mut self.has_failed, true) => {
+                tracing::warn!("traces are not exported: {problem}");
+            }
+            Some(_) => (),
+        }
+    }
+}
