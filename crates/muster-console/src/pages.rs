@@ -17,29 +17,43 @@ use crate::{PageContext, PageReply, gateway::CoreError};
 
 /// The page at a path.
 pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
-    let is_change = cx.request.method == Method::POST;
-    let page = match (is_change, path) {
-        (false, []) => overview::page(cx).await,
-        (false, ["servers"]) => servers::list(cx).await,
-        (false, ["servers", "new"]) => servers::new(cx).await,
-        (true, ["servers", "new"]) => servers::create(cx).await,
-        (false, ["servers", name]) => servers::one(cx, name).await,
-        (true, ["servers", name, action]) => servers::act(cx, name, action).await,
-        (false, ["tools"]) => tools::list(cx).await,
-        (false, ["tools", name]) => tools::one(cx, name).await,
-        (true, ["tools", name]) => tools::call(cx, name).await,
-        (false, ["calls"]) => calls::list(cx).await,
-        (false, ["calls", id]) => calls::one(cx, id).await,
-        (false, ["workflows"]) => workflows::list(cx).await,
-        (false, ["workflows", name]) => workflows::one(cx, name).await,
-        (false, ["runs", id]) => workflows::run(cx, id).await,
-        (false, ["services"]) => services::list(cx).await,
-        (false, ["services", name]) => services::one(cx, name).await,
-        (true, ["services", name, action]) => services::act(cx, name, action).await,
-        (false, ["events"]) => events::page(cx).await,
-        (false, ["settings"]) => settings::page(cx).await,
-        (true, ["settings", "reload"]) => settings::reload(cx).await,
-        _ => Err(CoreError::no_page()),
+    let page = match cx.request.method == Method::POST {
+        true => changed(cx, path).await,
+        false => shown(cx, path).await,
     };
     page.unwrap_or_else(|error| error.into_page().into())
+}
+
+/// The pages that only show something.
+async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
+    match path {
+        [] => overview::page(cx).await,
+        ["servers"] => servers::list(cx).await,
+        ["servers", "new"] => servers::new(cx).await,
+        ["servers", name] => servers::one(cx, name).await,
+        ["tools"] => tools::list(cx).await,
+        ["tools", name] => tools::one(cx, name).await,
+        ["calls"] => calls::list(cx).await,
+        ["calls", id] => calls::one(cx, id).await,
+        ["workflows"] => workflows::list(cx).await,
+        ["workflows", name] => workflows::one(cx, name).await,
+        ["runs", id] => workflows::run(cx, id).await,
+        ["services"] => services::list(cx).await,
+        ["services", name] => services::one(cx, name).await,
+        ["events"] => events::page(cx).await,
+        ["settings"] => settings::page(cx).await,
+        _ => Err(CoreError::no_page()),
+    }
+}
+
+/// The pages after an action.
+async fn changed(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
+    match path {
+        ["servers", "new"] => servers::create(cx).await,
+        ["servers", name, action] => servers::act(cx, name, action).await,
+        ["tools", name] => tools::call(cx, name).await,
+        ["services", name, action] => services::act(cx, name, action).await,
+        ["settings", "reload"] => settings::reload(cx).await,
+        _ => Err(CoreError::no_page()),
+    }
 }

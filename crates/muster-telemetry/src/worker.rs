@@ -32,10 +32,6 @@ pub(crate) struct Worker {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every message is a call, and a box would be an allocation for each"
-)]
 enum Message {
     Call(FinishedCall),
     Request(FinishedRequest),

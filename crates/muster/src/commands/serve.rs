@@ -189,11 +189,7 @@ async fn serve(
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
     let surface = surface(args, &engine, state.path());
-    let dispatcher = Dispatcher::new(engine.state())
-        .with_principals(engine.principals())
-        .with_observer(telemetry.observer())
-        .serving(surface.name());
-    let dispatcher = Arc::new(dispatcher);
+    let dispatcher = dispatcher(&engine, &telemetry, surface.name());
     let fronts = fronts(args.surface, &identity, surface, &dispatcher, &engine, state.path());
     let server = Server::new(fronts.agents);
     let served = match listener {
@@ -221,13 +217,7 @@ async fn serve(
             let (hasten, connections) =
                 (Arc::clone(&options.hasten), Arc::clone(&options.connections));
             let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), &engine);
-            let stop = async {
-                tokio::select! {
-                    () = stop_requested => (),
-                    () = idle => (),
-                }
-                engine.prepare_end();
-            };
+            let stop = until_either(stop_requested, idle, &engine);
             tokio::select! {
                 served = http::serve(server, listeners, options, stop) => served,
                 never = logins::keep_up(logins.as_ref(), lists, engine.view()) => match never {},
@@ -241,6 +231,28 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// The dispatcher of calls that agents make through a surface.
+fn dispatcher(engine: &Engine, telemetry: &Telemetry, surface: &'static str) -> Arc<Dispatcher> {
+    let dispatcher = Dispatcher::new(engine.state())
+        .with_principals(engine.principals())
+        .with_observer(telemetry.observer())
+        .serving(surface);
+    Arc::new(dispatcher)
+}
+
+/// Waits until the user stops the gateway, or nobody needs it any more.
+async fn until_either(
+    stop_requested: impl Future<Output = ()>,
+    idle: impl Future<Output = ()>,
+    engine: &Engine,
+) {
+    tokio::select! {
+        () = stop_requested => (),
+        () = idle => (),
+    }
+    engine.prepare_end();
 }
 
 /// The options of HTTP, with the pages of logins.
