@@ -105,7 +105,11 @@ fn paths_and_patterns_end_in_time() {
             "max_tokens": 500, "arguments": {"file": file}}});
         let answer = gateway.ask(&session, "tools/call", params).to_string();
         let at = answer.find("out_").unwrap_or_else(|| panic!("{answer}"));
-        let handle = answer[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_');
+        let handle = answer
+            .get(at..)
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_');
         handle.collect::<String>()
     };
     let (many, long) = (stored("data.json"), stored("long.json"));

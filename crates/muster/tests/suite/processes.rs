@@ -182,11 +182,11 @@ fn standard_error_and_the_exit_code_stand_beside_output_beyond_the_limit() {
         format!("head -c {bytes} /dev/zero | tr '\\0' a; echo disk is nearly full >&2; exit 3");
     let call = json!({"tool_name": "sh", "args": {"script": script}, "max_tokens": 1000});
     let answer = client.call("climax_call", call);
-    let text = answer["result"]["content"].to_string();
+    let text = answer["content"].to_string();
     assert!(text.contains("out_"), "{text}");
     assert!(text.contains("[stderr]\\ndisk is nearly full"), "{text}");
     assert!(text.contains("[exit code: 3]"), "{text}");
-    assert_eq!(answer["result"]["isError"], true);
+    assert_eq!(answer["isError"], true);
 }
 
 #[test]

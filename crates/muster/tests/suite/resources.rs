@@ -140,6 +140,11 @@ fn new_servers() {
             stderr:
             stderr: hint: write --env KEY=VALUE
             exit 1
+            $ muster create mcpserver odd --forward-token maybe
+            stderr: Error: invalid value 'maybe' for '--forward-token [<BOOL>]' (valid: true, false)
+            stderr:
+            stderr: hint: see `muster create mcpserver --help`
+            exit 1
             $ muster create service lonely
             stderr: Error: service creation requires: muster create service <instance-name> <serviceclass-name> [--arg=value...]
             exit 1
@@ -194,7 +199,8 @@ fn tools_resources_prompts() {
               }
             ]
             $ muster list tools --filter [
-            No tools found
+            stderr: Error: syntax error in pattern `[`
+            exit 1
             $ muster list resources --filter nothing
             No resources found
             $ muster list prompts -o yaml

@@ -18,7 +18,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
 };
 
 /// The default budget of a reply with descriptions or schemas.
-const IN_FULL: usize = 38_000;
+const IN_FULL: usize = 42_000;
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let bounds = match Bounds::of(given, usize::MAX) {
