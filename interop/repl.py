@@ -181,12 +181,13 @@ def main():
             f"  - {{name: lab, endpoint: 'http://127.0.0.1:{gateway.port}/mcp'}}\n"
             "  - {name: other, endpoint: 'http://127.0.0.1:9/mcp'}\n"
         )
-        env = os.environ | {"HOME": str(folder / "home"), "TMPDIR": str(folder), "TERM": "xterm", "NO_COLOR": "1"}
+        env = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
+        env |= {"HOME": str(folder / "home"), "TMPDIR": str(folder), "TERM": "xterm", "NO_COLOR": "1"}
         terminal = Terminal([str(binary), "agent", "--repl"], env)
         try:
             drive(terminal, gateway)
             terminal.check("exit code 0", terminal.ended() == 0)
-            history = (folder / ".muster_agent_history").read_text()
+            history = (folder / "home/.local/state/muster/agent_history").read_text()
             terminal.check("history is kept", "filter tools cli_*" in history)
             top = Terminal([str(binary), "top", "--interval", "0.2"], env)
             watch(top, gateway, env)

@@ -222,11 +222,6 @@ impl Reconciler {
             self.tell_of(Reason::McpServerCreated, &server);
         }
         if server.spec.auto_start && !is_pending {
-            if let Some(listing) = self.deps.store.last_listing(&server) {
-                let prefix = self.files.settings.aggregator.prefix();
-                let source = server_offer::source(prefix, &server, &listing);
-                self.lost.insert(server.name.clone(), Arc::new(source.some_tools(|_| true)));
-            }
             self.supervisor.set_running(&server.name, true);
         }
     }

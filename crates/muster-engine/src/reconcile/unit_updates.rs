@@ -34,6 +34,7 @@ impl Reconciler {
                     let source = server_offer::awaiting_login(prefix, &known.server);
                     self.state.catalog = self.state.catalog.with(source);
                 }
+                self.recall_listing(&known.server, status.condition);
                 self.note(name, |known| known.status = status);
                 self.publish();
             }
@@ -52,6 +53,7 @@ impl Reconciler {
                 self.connections.remove(name);
                 self.state.backends.remove(&BackendName::new(name));
                 self.keep_listing(name, status.condition);
+                self.recall_listing(&known.server, status.condition);
                 self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
                 self.note(name, |known| {
                     known.status = status;
@@ -90,6 +92,21 @@ impl Reconciler {
         let source = self.state.catalog.source(name);
         if let Some(source) = source.filter(|source| !source.entries().is_empty()) {
             self.lost.insert(name.to_owned(), Arc::new(source.some_tools(|_| true)));
+        }
+    }
+
+    /// Finds the tools of a server that cannot be connected in the listing that an earlier gateway stored. They are
+    /// not shown before that: clients take a listed tool for one that can be called.
+    fn recall_listing(&mut self, server: &McpServer, condition: ServerCondition) {
+        let has_failed =
+            matches!(condition, ServerCondition::Failed | ServerCondition::Unreachable);
+        if !has_failed || self.lost.contains_key(&server.name) {
+            return;
+        }
+        if let Some(listing) = self.deps.store.last_listing(server) {
+            let prefix = self.files.settings.aggregator.prefix();
+            let source = server_offer::source(prefix, server, &listing);
+            self.lost.insert(server.name.clone(), Arc::new(source.some_tools(|_| true)));
         }
     }
 

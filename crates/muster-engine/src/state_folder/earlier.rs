@@ -54,9 +54,8 @@ fn has_only(folder: &Path, is_own: IsOwn) -> bool {
 }
 
 fn is_execution(name: &str) -> bool {
-    let id = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".journal"));
-    name.starts_with(".tmp-")
-        || id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
+    let endings = [".yaml", ".journal", ".yaml.broken"];
+    name.starts_with(".tmp-") || endings.iter().any(|ending| name.ends_with(ending))
 }
 
 fn is_journal(name: &str) -> bool {
