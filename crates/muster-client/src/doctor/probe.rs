@@ -152,9 +152,10 @@ async fn ask(place: &UrlParts, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
+    use std::{
+        io::{Read as _, Write as _},
         net::TcpListener,
+        thread,
     };
 
     use super::{Answer, UrlParts, http_answer, probe};
@@ -162,18 +163,18 @@ mod tests {
     /// A server with TLS that explains in plain text what is wrong with plain text, in the words of Apache.
     #[tokio::test]
     async fn servers_with_tls_are_recognized_whatever_they_answer_to_plain_text() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
                 let mut request = [0; 512];
-                let read = stream.read(&mut request).await.unwrap();
+                let read = stream.read(&mut request).unwrap();
                 let answer: &[u8] = match request.get(..read).and_then(|all| all.first()) {
                     Some(0x16) => &[0x15, 3, 1, 0, 2, 2, 40],
                     _ => b"HTTP/1.1 400 Bad Request\r\n\r\nYou're speaking plain HTTP to an SSL-enabled server port.",
                 };
-                stream.write_all(answer).await.unwrap();
+                stream.write_all(answer).unwrap();
             }
         });
         for scheme in ["http", "https"] {

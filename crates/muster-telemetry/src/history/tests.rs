@@ -31,11 +31,11 @@ fn options(folder: &Path) -> HistoryOptions {
 
 /// The call with this number: one each minute, every third failed, by two callers to two servers.
 fn call(number: u64) -> FinishedCall {
-    let server = if number % 2 == 0 { "git" } else { "db" };
-    let status = if number % 3 == 0 { CallStatus::Failed } else { CallStatus::Ok };
+    let server = if number.is_multiple_of(2) { "git" } else { "db" };
+    let status = if number.is_multiple_of(3) { CallStatus::Failed } else { CallStatus::Ok };
     let tool = entry(server, &format!("x_{server}_t"));
     let call = finished(Some(&tool), status, Some(1_000 + number));
-    let subject = if number % 5 == 0 { "ada" } else { "bob" };
+    let subject = if number.is_multiple_of(5) { "ada" } else { "bob" };
     let caller = Caller { subject: subject.into(), ..Caller::local() };
     FinishedCall { began: call.began + Duration::from_secs(60 * number), caller, ..call }
 }
@@ -63,7 +63,7 @@ fn calls_survive_a_restart_and_an_incomplete_write() {
     bytes.extend([9, 0, 0, 0, 1, 2]);
     fs::write(&file, bytes).unwrap();
     write(&options, 3..5);
-    let reader = HistoryReader::new(options.folder.clone());
+    let reader = HistoryReader::new(options.folder);
     assert_eq!(ids(&reader, &CallFilter::default(), 10), [5, 4, 3, 2, 1]);
     let one = reader.get(4).unwrap().unwrap();
     assert_eq!((one.server.as_str(), one.status.as_str()), ("db", "failed"));

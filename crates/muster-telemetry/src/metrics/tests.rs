@@ -83,7 +83,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
                 }
             };
             assert!(labels.insert(label.to_owned(), text).is_none(), "{line}");
-            rest = &value[end + 1..];
+            rest = value.get(end + 1..).unwrap();
             match rest.strip_prefix(',') {
                 Some(next) => rest = next,
                 None => break,
