@@ -1,7 +1,7 @@
-//! The port to telemetry: every call, told once when it is over.
+//! The port to telemetry: an observer is notified once of every call that ends.
 //!
-//! The dispatcher tells; what is counted, stored or exported is the observer's business. A call is told on the
-//! thread that served it, so an observer must neither block nor wait.
+//! The observer decides what is counted, stored or exported. It is notified on the thread that served the call, so it
+//! must not block.
 
 use std::{
     fmt,

@@ -90,7 +90,7 @@ impl CircuitBreaker {
         self.state.lock().open()
     }
 
-    /// Closes it: the server is connected anew.
+    /// Closes it: the server is connected again.
     pub(crate) fn close(&self) {
         self.state.lock().close();
     }

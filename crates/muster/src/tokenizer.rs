@@ -79,7 +79,7 @@ mod tests {
         tokens[..BYTES].iter().flatten().copied().chain(columns.concat()).collect()
     }
 
-    /// `UPDATE_EXPECT=1` writes the file anew.
+    /// `UPDATE_EXPECT=1` rewrites the file.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "as expect-test reads it")]
     fn the_vocabulary_is_that_of_tiktoken() {

@@ -98,7 +98,7 @@ impl CatalogSource {
 }
 
 impl CatalogSnapshot {
-    /// Groups the tools of one family anew.
+    /// Regroups the tools of one family.
     pub(super) fn regroup(&mut self, family: &str) {
         let of_family =
             |source: &&Arc<CatalogSource>| source.family().is_some_and(|own| own.name == family);

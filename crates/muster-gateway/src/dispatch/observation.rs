@@ -21,7 +21,7 @@ use super::{Dispatcher, GatewaySnapshot, audit, is_error};
 /// The longest arguments that are copied for the observer.
 const MAX_ARGUMENTS: usize = 64 * 1024;
 
-/// A call in progress. A call that is dropped before its end is told as cancelled.
+/// A call in progress. A call that is dropped before its end is reported as cancelled.
 pub(super) struct Observation<'a> {
     observer: Option<&'a dyn CallObserver>,
     surface: &'static str,

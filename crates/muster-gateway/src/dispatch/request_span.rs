@@ -11,7 +11,7 @@ use muster_core::{
 
 use super::{Dispatcher, is_error};
 
-/// A request in progress. A request that is dropped before its end is told as cancelled.
+/// A request in progress. A request that is dropped before its end is reported as cancelled.
 pub(crate) struct RequestSpan<'a> {
     observer: &'a dyn CallObserver,
     caller: &'a Caller,

@@ -287,7 +287,7 @@ async fn sweep(idle: Weak<IdleConnections>) {
         let mut connections = idle.connections.lock();
         connections.retain_mut(|connection| !connection.is_expired() && connection.is_open());
         if connections.is_empty() {
-            // Under the lock: whoever adds one after this starts another sweep.
+            // Under the lock: a connection that is added after this starts another sweep.
             idle.is_swept.store(false, Ordering::Relaxed);
             return;
         }

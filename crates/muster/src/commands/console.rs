@@ -42,8 +42,8 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<ExitCode, CommandError> {
             return Ok(());
         }
         if !target.is_local() {
-            // The arguments of a browser are visible to all users of this machine. A local gateway serves its own user
-            // only, whoever knows the address.
+            // The arguments of a browser are visible to all users of this machine. A local gateway
+            // admits only its own user, so that others cannot use the address.
             output::hint("open the address in your browser within a minute");
         } else if browser::open(&url).is_err() {
             output::hint("no browser could be started: open the address yourself");

@@ -24,7 +24,7 @@ const PATH: &str = "/metrics";
 /// The role of a caller.
 type Roles = dyn Fn(&Caller) -> Role + Send + Sync;
 
-/// The page. It is for operators, and for those whom the settings name.
+/// The metrics page, for operators and for the scrapers that `metrics` admits.
 pub(super) struct MetricsPage {
     telemetry: Telemetry,
     access: MetricsAccess,
