@@ -42,6 +42,9 @@ pub struct ServerAuthStatus {
     /// Whether forwarding or exchanging the token failed.
     #[serde(skip_serializing_if = "is_false")]
     pub sso_attempt_failed: bool,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// Whether a caller can use a server.
@@ -52,6 +55,10 @@ pub enum LoginState {
     Connected,
     /// The caller has to log in.
     AuthRequired,
+    /// The gateway is connecting with the caller's login.
+    SsoPending,
+    /// The caller's login at the gateway does not work there, or no longer.
+    ReauthRequired,
     /// Connecting failed several times in a row.
     Unreachable,
     /// Connecting failed.
@@ -71,11 +78,18 @@ impl LoginState {
         match self {
             Self::Connected => "connected",
             Self::AuthRequired => "auth_required",
+            Self::SsoPending => "sso_pending",
+            Self::ReauthRequired => "reauth_required",
             Self::Unreachable => "unreachable",
             Self::Failed => "failed",
             Self::Disconnected => "disconnected",
             Self::Other => "other",
         }
+    }
+
+    /// Whether only a login of the caller connects the server.
+    pub const fn wants_login(self) -> bool {
+        matches!(self, Self::AuthRequired | Self::ReauthRequired)
     }
 }
 
@@ -101,10 +115,10 @@ impl ServerAuthStatus {
         }
     }
 
-    /// Whether the caller has to log in with a browser.
+    /// Whether its auth tool has to be called.
     pub fn needs_login(&self) -> bool {
         let interactive = matches!(self.sso(), None | Some(Sso::Failed));
-        self.status == LoginState::AuthRequired && self.auth_tool.is_some() && interactive
+        self.status.wants_login() && self.auth_tool.is_some() && interactive
     }
 }
 

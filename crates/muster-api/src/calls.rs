@@ -74,8 +74,10 @@ pub struct CallStats {
     pub since: String,
     /// All calls.
     pub total: CallTotals,
-    /// The calls by server and tool, those with the most calls first.
+    /// The calls by server and tool, those with the most calls first, up to a limit.
     pub tools: Vec<ToolCalls>,
+    /// The number of tools, also of those that are not listed.
+    pub tool_count: usize,
     /// The calls by hour, oldest first. Hours without calls are left out.
     pub hours: Vec<HourCalls>,
 }

@@ -21,3 +21,21 @@ pub enum ConfigValue {
     /// A value: a scalar or a list.
     Value(Value),
 }
+
+/// A problem of a configuration file, in the reply of `core_config_problems`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigProblem {
+    /// The file.
+    pub file: String,
+    /// The line, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// What is wrong, beginning with the field.
+    pub message: String,
+    /// How to fix it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fix: String,
+    /// Whether the file cannot be used.
+    pub error: bool,
+}

@@ -7,6 +7,7 @@
 //! **Invariant:** values only. Tools that confirm an operation reply with plain text and have no type here; their
 //! errors are text with [`error::ErrorDetails`] beside it.
 
+pub mod access;
 pub mod auth;
 pub mod calls;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod execution;
 pub mod mcp_server;
+pub mod policy;
 pub mod service;
 pub mod service_class;
 pub mod stats;

@@ -116,7 +116,7 @@ pub struct McpServerFamily {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerSession {
-    /// `connected`, `pending_auth`, or the state of the server in `auth://status`.
+    /// The state of the server in `auth://status`.
     pub session_status: String,
     /// When it was connected, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]

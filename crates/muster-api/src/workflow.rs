@@ -139,3 +139,31 @@ pub struct ForEachInfo {
     /// The steps for each item.
     pub steps: Vec<WorkflowStepInfo>,
 }
+
+/// The reply of `core_calls_draft`: the arguments of `core_workflow_create`, and what is left to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkflowDraft {
+    /// The name of the workflow.
+    pub name: String,
+    /// One line about it.
+    pub description: String,
+    /// Its steps.
+    pub steps: Vec<DraftStep>,
+    /// What is left to do, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A step of a draft.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DraftStep {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub args: Map<String, Value>,
+}

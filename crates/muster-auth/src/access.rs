@@ -5,11 +5,13 @@
 //! these an operator, and stands for a login.
 
 pub mod browser_sessions;
+pub mod directory;
 pub mod operator_file;
 pub mod peer_user;
+pub mod recent_logins;
 pub mod tokens;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -23,10 +25,12 @@ use rustix::process::geteuid;
 
 use self::{
     operator_file::{LOCAL_HEADER, OPERATOR_HEADER, OperatorFile},
+    recent_logins::RecentLogins,
     tokens::{StaticToken, StaticTokens, TOKEN_PREFIX},
 };
 use crate::{
-    page, principal_list::SharedPrincipalList, random, secret::Secret, server::AuthServer,
+    clock::Clock, page, principal_list::SharedPrincipalList, random, secret::Secret,
+    server::AuthServer,
 };
 
 /// The issuer of the principals of static tokens.
@@ -37,6 +41,9 @@ const TOKEN_LOGIN: &str = "token/";
 
 /// Root can read every file and every process.
 const ROOT: u32 = 0;
+
+/// The gateway's own user, read once: requests are not to make system calls.
+static OWN_USER: LazyLock<u32> = LazyLock::new(|| geteuid().as_raw());
 
 /// Callers from other machines, where the gateway requires no login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +68,8 @@ pub struct AccessOptions {
     pub remote: RemoteCallers,
     /// The static tokens.
     pub tokens: StaticTokens,
+    /// Remembers the logins that requests come from.
+    pub recent: RecentLogins,
 }
 
 /// Admits the requests of a gateway.
@@ -68,6 +77,7 @@ pub struct AccessOptions {
 pub struct AccessControl {
     options: AccessOptions,
     operator: Option<Secret>,
+    clock: Clock,
     /// The token of the user's own clients.
     local: Option<Secret>,
 }
@@ -77,7 +87,7 @@ impl AccessControl {
     pub fn new(options: AccessOptions, file: Option<&OperatorFile>) -> Self {
         let operator = file.map(|file| file.operator().clone());
         let local = file.map(|file| file.local().clone());
-        Self { options, operator, local }
+        Self { options, operator, local, clock: Clock::system() }
     }
 
     /// The role of a caller that proves nothing beyond being let in.
@@ -113,6 +123,11 @@ impl AccessControl {
         if is_operator || is_listed || is_open {
             admission.role = Role::Operator;
         }
+        if let Some(principal) = &admission.principal
+            && admission.token.is_none()
+        {
+            options.recent.record(principal, admission.role, self.clock.now());
+        }
         Ok(admission)
     }
 
@@ -139,7 +154,7 @@ impl AccessControl {
             Some(user) => Err(Box::new(forbidden(&format!(
                 "this gateway serves the processes of user {} on this machine, and this one belongs to user {user}. \
                  Ask its operator for a token (`muster token create`), or for `access.mode: open` in its config.yaml",
-                geteuid().as_raw()
+                *OWN_USER
             )))),
             None => Err(Box::new(forbidden(
                 "this gateway serves the processes of its own user on this machine, and the system does not say whose \
@@ -176,7 +191,7 @@ impl Authenticator for AccessControl {
 /// Whether the process at the other end of a loopback connection belongs to the gateway's own user, or to root.
 pub fn is_own_user(peer: &Peer) -> bool {
     let user = peer.user(peer_user::lookup);
-    user.is_some_and(|user| user == geteuid().as_raw() || user == ROOT)
+    user.is_some_and(|user| user == *OWN_USER || user == ROOT)
 }
 
 /// Whether a request presents a token in a header.

@@ -3,13 +3,14 @@
 //! Grants are stored by owner and issuer, and each access token by the resource it is for. A token leaves
 //! this module only through [`AccessTokenSource`], for one owner and one server, and in requests to its issuer.
 
-mod client_credentials;
+pub(crate) mod client_credentials;
 mod grant;
 mod grant_access;
 mod grant_cache;
 mod id_token_access;
 mod login_flow;
 mod login_link;
+mod post_login_redirects;
 mod registration;
 mod scopes;
 mod step_up;
@@ -24,12 +25,12 @@ use muster_core::{
         AccessTokenSource, AuthMethod, IssuerInfo, LoginError, LoginObserver, LoginService,
         LoginSubject, ProtectedServer,
     },
+    secret_source::SecretSource,
 };
 use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-pub use self::web_pages::OAuthClientPages;
 use self::{
     grant_access::GrantAccess,
     grant_cache::GrantCacheEntry,
@@ -37,6 +38,7 @@ use self::{
     login_flow::LoginWaiter,
     step_up::StepUp,
 };
+pub use self::{post_login_redirects::PostLoginRedirects, web_pages::OAuthClientPages};
 use crate::{
     clock::Clock,
     keyed_lock::KeyedLock,
@@ -76,12 +78,16 @@ pub struct OAuthClientOptions {
     pub client_issuer: String,
     /// The folder of secrets that server files refer to.
     pub secrets: Option<PathBuf>,
+    /// The secrets of a cluster, in place of that folder.
+    pub cluster: Option<Arc<dyn SecretSource>>,
     /// Which networks issuers may be in.
     pub policy: AddressPolicy,
     /// The gateway's own logins, by which a login link is bound to the browser of its owner.
     pub browser_logins: Option<AuthServer>,
     /// Whether browsers on this machine must belong to the gateway's own user, where it requires no logins.
     pub own_browsers_only: bool,
+    /// The pages that a login link may name for the time after the login.
+    pub redirects: PostLoginRedirects,
 }
 
 impl OAuthClientOptions {
@@ -95,12 +101,14 @@ impl OAuthClientOptions {
             client_secret: None,
             client_issuer: String::new(),
             secrets: None,
+            cluster: None,
             callback_path: "/oauth/proxy/callback".to_owned(),
             document_path: "/.well-known/oauth-client.json".to_owned(),
             scopes: DEFAULT_SCOPES.to_owned(),
             policy: if local { AddressPolicy::Loopback } else { AddressPolicy::Public },
             browser_logins: None,
             own_browsers_only: false,
+            redirects: PostLoginRedirects::default(),
         }
     }
 

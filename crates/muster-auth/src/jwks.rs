@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use muster_net::{AddressPolicy, HttpClient, HttpError, HttpRequest};
+use muster_net::{AddressPolicy, HttpClient, HttpError, HttpRequest, Url};
 use serde::Deserialize;
 use tokio::{sync::Mutex, time::Instant};
 
@@ -127,19 +127,30 @@ pub struct JwksCache {
     http: HttpClient,
     location: KeysLocation,
     policy: AddressPolicy,
+    /// Hosts that may also have private addresses.
+    private_hosts: Vec<String>,
     fetched: Mutex<Option<Fetched>>,
 }
 
 impl JwksCache {
     /// A cache for the key set at a URL.
     pub fn new(http: HttpClient, url: String, policy: AddressPolicy) -> Self {
-        Self { http, location: KeysLocation::Url(url), policy, fetched: Mutex::new(None) }
+        Self::at(http, KeysLocation::Url(url), policy)
     }
 
     /// A cache for the key set that the metadata of an issuer names.
     pub fn discovered(http: HttpClient, issuer: &str, policy: AddressPolicy) -> Self {
-        let location = KeysLocation::Issuer(issuer.to_owned());
-        Self { http, location, policy, fetched: Mutex::new(None) }
+        Self::at(http, KeysLocation::Issuer(issuer.to_owned()), policy)
+    }
+
+    fn at(http: HttpClient, location: KeysLocation, policy: AddressPolicy) -> Self {
+        Self { http, location, policy, private_hosts: Vec::new(), fetched: Mutex::new(None) }
+    }
+
+    /// Allows these hosts to have private addresses, whatever the policy says.
+    #[must_use]
+    pub fn with_private_hosts(self, private_hosts: Vec<String>) -> Self {
+        Self { private_hosts, ..self }
     }
 
     /// Verifies a token. If no cached key fits, the keys are fetched again: the issuer may have rotated
@@ -201,7 +212,18 @@ impl JwksCache {
     }
 
     async fn document(&self, url: String) -> Result<Bytes, JwksError> {
-        let response = self.http.send(HttpRequest::get(url, self.policy)).await?;
+        // No redirect is followed, so the policy of this host stays with it.
+        let policy = policy_of(&url, self.policy, &self.private_hosts);
+        let response = self.http.send(HttpRequest::get(url, policy)).await?;
         if response.status.is_success() { Ok(response.body) } else { Err(JwksError::Malformed) }
+    }
+}
+
+/// The policy for a URL: private addresses are allowed for the hosts that are named.
+pub(crate) fn policy_of(url: &str, policy: AddressPolicy, private: &[String]) -> AddressPolicy {
+    let host = Url::parse(url).ok().map(|url| url.host().to_owned());
+    match host.is_some_and(|host| private.iter().any(|named| named.eq_ignore_ascii_case(&host))) {
+        true => AddressPolicy::Private,
+        false => policy,
     }
 }

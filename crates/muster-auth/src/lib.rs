@@ -5,7 +5,6 @@
 
 pub mod access;
 pub mod client;
-pub mod clock;
 pub mod jwks;
 pub mod jwt;
 mod keyed_lock;
@@ -15,7 +14,7 @@ pub mod principal_list;
 pub mod private_file;
 pub mod random;
 pub mod server;
-pub mod store;
 
 pub use muster_core::secret;
 use muster_core::{lock, text};
+pub use muster_shared::{self as store, clock};

@@ -19,11 +19,19 @@ mod challenge;
 mod client_identity;
 mod discovery;
 mod metadata;
+mod revocation;
 mod token_endpoint;
+mod token_exchange;
 mod well_known;
 
 pub(crate) use self::{
-    authorization::with_query, client_identity::basic_credentials, token_endpoint::refusal,
+    authorization::with_query,
+    client_identity::basic_credentials,
+    token_endpoint::refusal,
+    token_exchange::{
+        ACCESS_TOKEN, DEFAULT_SCOPES, ExchangeError, ExchangeRequest, ID_TOKEN, TOKEN_EXCHANGE,
+        unverified_claims,
+    },
 };
 pub use self::{
     authorization::{AuthorizationRequest, PendingAuthorization},
@@ -32,6 +40,7 @@ pub use self::{
     client_identity::{ClientAuthMethod, ClientIdentity, RegistrationRequest, register},
     discovery::{Discovered, DiscoveryError, MetadataFetcher},
     metadata::{IssuerMetadata, ResourceMetadata},
+    revocation::revoke,
     token_endpoint::{TokenEndpoint, TokenRequestError, TokenResponse},
     well_known::{covers_server, same_issuer},
 };

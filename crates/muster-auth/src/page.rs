@@ -17,8 +17,8 @@ pub fn message(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
 }
 
 /// A redirect of a browser.
-pub(crate) fn redirect(url: &str) -> Response<Bytes> {
-    let mut found = response(StatusCode::FOUND, "text/plain; charset=utf-8", "");
+pub(crate) fn redirect(status: StatusCode, url: &str) -> Response<Bytes> {
+    let mut found = response(status, "text/plain; charset=utf-8", "");
     if let Ok(url) = HeaderValue::from_str(url) {
         found.headers_mut().insert(header::LOCATION, url);
     }
@@ -49,7 +49,7 @@ pub(crate) fn html(status: StatusCode, document: &str) -> Response<Bytes> {
 }
 
 /// A response that is neither cached, framed, sniffed, nor named as a referrer.
-pub(crate) fn response(
+pub fn response(
     status: StatusCode,
     content_type: &'static str,
     body: impl Into<Bytes>,

@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{fs::OFlags, process::geteuid};
@@ -70,9 +70,15 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Reads a file; `None` if there is none. A link, a file of another user and one that others have access to are errors.
+/// A file that others may read can be a link that this user or root made: so Kubernetes mounts Secrets.
 pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
+    let target = match privacy {
+        FilePrivacy::OwnerOnly => None,
+        FilePrivacy::OwnerWrites => link_target(path)?,
+    };
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let opened = target.as_deref().unwrap_or(path);
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(opened) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -80,7 +86,7 @@ pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
     if !found.is_file() {
         return Err(refused("it is not a regular file"));
     }
-    if ![geteuid().as_raw(), 0].contains(&found.uid()) {
+    if !is_trusted(found.uid()) {
         return Err(refused("it belongs to another user"));
     }
     if found.mode() & privacy.forbidden() != 0 {
@@ -90,6 +96,25 @@ pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
     let mut text = String::new();
     file.take(MAX_SIZE).read_to_string(&mut text)?;
     Ok(Some(text))
+}
+
+/// Where a link leads; `None` for anything else. What it leads to is checked like any file, so that it does not matter if
+/// the link is replaced meanwhile.
+fn link_target(path: &Path) -> io::Result<Option<PathBuf>> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
+    if !found.is_symlink() {
+        return Ok(None);
+    }
+    if !is_trusted(found.uid()) {
+        return Err(refused("it is a link of another user"));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Ok(Some(folder.join(fs::read_link(path)?)))
+}
+
+/// Whether what belongs to this user cannot have been written by others.
+fn is_trusted(user: u32) -> bool {
+    user == geteuid().as_raw() || user == 0
 }
 
 fn refused(reason: &str) -> io::Error {
@@ -132,9 +157,36 @@ mod tests {
 
         let link = dir.join("link");
         symlink(&file, &link).unwrap();
-        assert!(read(&link, FilePrivacy::OwnerWrites).is_err());
+        assert!(read(&link, FilePrivacy::OwnerWrites).is_err(), "its target has other permissions");
+        assert!(read(&link, FilePrivacy::OwnerOnly).is_err(), "it is a link");
         let linked = folder.path().join("linked");
         symlink(&dir, &linked).unwrap();
         assert!(create_dir(&linked).is_err());
+    }
+
+    /// `tokens.json` is a link to `..data/tokens.json`, and `..data` one to the folder of this version.
+    #[test]
+    fn a_secret_that_kubernetes_mounts_is_read_and_its_next_version_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = folder.path();
+        for version in ["..1", "..2"] {
+            fs::create_dir(mount.join(version)).unwrap();
+            let file = mount.join(version).join("tokens.json");
+            fs::write(&file, version).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o440)).unwrap();
+        }
+        symlink("..1", mount.join("..data")).unwrap();
+        let file = mount.join("tokens.json");
+        symlink("..data/tokens.json", &file).unwrap();
+        assert_eq!(read(&file, FilePrivacy::OwnerWrites).unwrap().unwrap(), "..1");
+        symlink("..2", mount.join("..next")).unwrap();
+        fs::rename(mount.join("..next"), mount.join("..data")).unwrap();
+        assert_eq!(read(&file, FilePrivacy::OwnerWrites).unwrap().unwrap(), "..2");
+        assert!(read(&file, FilePrivacy::OwnerOnly).is_err());
+
+        fs::remove_dir_all(mount.join("..2")).unwrap();
+        assert_eq!(read(&file, FilePrivacy::OwnerWrites).unwrap(), None, "the link leads nowhere");
+        symlink("tokens.json", mount.join("twice")).unwrap();
+        assert!(read(&mount.join("twice"), FilePrivacy::OwnerWrites).is_err(), "a link to a link");
     }
 }

@@ -5,6 +5,7 @@
 
 mod authenticate;
 mod authorize;
+mod broker;
 mod clients;
 mod config;
 mod endpoints;
@@ -38,8 +39,8 @@ use self::{
 };
 pub use self::{
     config::{
-        AuthConfig, ConfigError, OwnCallback, ProviderConfig, ProviderKind, ServerConfig,
-        StorageConfig, TrustedIssuerConfig, load,
+        AuthConfig, BrokerConfig, BrokerTargetConfig, ConfigError, OwnCallback, ProviderConfig,
+        ProviderKind, ServerConfig, StorageConfig, TrustedIssuerConfig, load, replica_storage,
     },
     trusted_proxies::TrustedProxies,
 };
@@ -48,7 +49,7 @@ use crate::{
     jwks::JwksCache,
     keyed_lock::KeyedLock,
     principal_list::SharedPrincipalList,
-    store::{KeyValueStore, MemoryStore, StoreError, ValkeyStore, Vault},
+    store::{self, KeyValueStore, MemoryStore, StoreError, Vault},
 };
 
 /// How many unknown tokens are looked up at the provider at once.
@@ -93,7 +94,7 @@ impl AuthServer {
         let clock = Clock::system();
         let store: Arc<dyn KeyValueStore> = match &config.storage {
             StorageConfig::Memory => Arc::new(MemoryStore::new(clock.clone())),
-            StorageConfig::Valkey(options) => Arc::new(ValkeyStore::new(options, &config.trust)?),
+            StorageConfig::Valkey(options) => store::open(options, &config.trust)?,
         };
         let http = HttpClient::new(Arc::new(config.trust));
         Ok(Self::new(config.server, Vault::new(store, config.seal), http, clock))
@@ -101,12 +102,15 @@ impl AuthServer {
 
     /// Creates a server from its parts.
     pub fn new(config: ServerConfig, vault: Vault, http: HttpClient, clock: Clock) -> Self {
-        let keys = |one: &TrustedIssuerConfig| match &one.jwks_url {
-            Some(url) => JwksCache::new(http.clone(), url.clone(), one.policy),
-            None => {
-                let base = one.issuer.trim_end_matches('/');
-                JwksCache::discovered(http.clone(), base, one.policy)
-            }
+        let keys = |one: &TrustedIssuerConfig| {
+            let keys = match &one.jwks_url {
+                Some(url) => JwksCache::new(http.clone(), url.clone(), one.policy),
+                None => {
+                    let base = one.issuer.trim_end_matches('/');
+                    JwksCache::discovered(http.clone(), base, one.policy)
+                }
+            };
+            keys.with_private_hosts(one.private_hosts.clone())
         };
         let trusted = config
             .trusted_issuers
@@ -184,6 +188,20 @@ impl AuthServer {
     ) -> Response<Bytes> {
         let reply = self.0.browser_login(headers, return_to).await;
         reply.unwrap_or_else(|error| responses::error(&error))
+    }
+
+    /// The issuer of the identity provider.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.0.provider.config.issuer
+    }
+
+    /// Ends a login. Returns whether the gateway knows it.
+    pub(crate) async fn end_login(&self, id: &str) -> Result<bool, StoreError> {
+        if self.0.login(id).await?.is_none() {
+            return Ok(false);
+        }
+        self.0.log_out(id).await?;
+        Ok(true)
     }
 
     /// The host by which clients reach the gateway.

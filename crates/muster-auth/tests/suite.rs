@@ -6,6 +6,8 @@
     reason = "a test may panic, and scripts are shared by a lock"
 )]
 
+#[path = "suite/broker.rs"]
+mod broker;
 #[path = "suite/client_faults.rs"]
 mod client_faults;
 #[path = "suite/client_tokens.rs"]

@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 25] = [
+pub const ALL: [(&str, &str); 29] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -51,6 +51,13 @@ pub const ALL: [(&str, &str); 25] = [
         "MUSTER_OAUTH_CLIENT_ID",
         "The client id for logins at gateways; by default muster registers itself",
     ),
+    (
+        "KUBECONFIG",
+        "The kubeconfig of `kubernetes: true`; default: the service account of the pod, or `~/.kube/config`",
+    ),
+    ("KUBERNETES_SERVICE_HOST", "The host of the API server; set in every pod"),
+    ("KUBERNETES_SERVICE_PORT", "The port of the API server; set in every pod"),
+    ("HOSTNAME", "The name of the pod, in the Lease and in Events of `kubernetes: true`"),
     ("TERM", "The REPL prompt is plain ASCII if this is empty or `dumb`"),
     ("TMPDIR", "The directory of temporary files; default `/tmp`"),
     ("MUSTER_RELEASES_URL", "The URL of the release document that `muster self-update` reads"),

@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a gateway may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The start is reported after this long, so that nobody waits without knowing why.
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUIET_START: Duration = Duration::from_secs(2);
 /// The lines of a log that an error shows.
 const LOG_LINES: usize = 6;
 
@@ -53,7 +53,7 @@ pub async fn start(
     folder.create()?;
     let (began, log) = (Instant::now(), folder.log_path());
     let mut process = None;
-    let mut told = false;
+    let mut is_announced = false;
     loop {
         match (folder.owner(), &mut process) {
             (Some(GatewayOwner { record: Some(record), .. }), _) if record.endpoint.is_some() => {
@@ -74,7 +74,7 @@ pub async fn start(
         if began.elapsed() > START_TIMEOUT {
             return Err(StartGatewayError::Slow { log });
         }
-        if began.elapsed() > PATIENCE && !std::mem::replace(&mut told, true) {
+        if began.elapsed() > QUIET_START && !std::mem::replace(&mut is_announced, true) {
             tracing::info!("waiting for the gateway to start; its log is {}", log.display());
         }
         sleep(POLL).await;
@@ -167,7 +167,7 @@ impl LocalGateway {
             };
             tracing::warn!(
                 "the running gateway was started with other options ({}) than this client asks for ({}); `muster stop` \
-                 ends it, and the next client starts it anew",
+                 ends it, and the next client restarts it",
                 shown(&record.options),
                 shown(&self.options)
             );

@@ -10,6 +10,7 @@ pub mod token_store;
 
 use std::io;
 
+use muster_auth::oauth::BearerChallenge;
 use thiserror::Error;
 
 use crate::{
@@ -106,8 +107,7 @@ pub async fn connect_for(
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
     if had_token {
-        // The gateway has refused the stored token: delete it.
-        drop(TokenStore::of_user().map(|tokens| tokens.remove(&target.url)));
+        forget_refused(target, challenge.as_deref());
         if quiet {
             return Err(RemoteError::AuthExpired { endpoint: target.url.clone() });
         }
@@ -117,6 +117,18 @@ pub async fn connect_for(
     }
     let token = flow::login(target, challenge.as_deref(), Prompting::Page, ui).await?;
     open(usage, target, &bearer(&token)).await
+}
+
+/// Deletes the stored token of a gateway that calls it invalid, unless it can be refreshed. A gateway refuses a request
+/// for other reasons too, such as a token that is for another toolset.
+pub fn forget_refused(target: &Target, challenge: Option<&str>) {
+    let Ok(tokens) = TokenStore::of_user() else { return };
+    let challenge = BearerChallenge::parse(challenge.unwrap_or_default());
+    let can_refresh = tokens.load(&target.url).is_some_and(|token| token.can_refresh());
+    if challenge.error.as_deref() == Some("invalid_token") && !can_refresh {
+        // A new login replaces it otherwise.
+        drop(tokens.remove(&target.url));
+    }
 }
 
 async fn open(

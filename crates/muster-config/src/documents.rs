@@ -1,4 +1,16 @@
-//! Files with several YAML documents.
+//! Files with several YAML documents, and documents as JSON.
+
+use serde_json::Value as Json;
+
+use crate::{
+    reader::values,
+    yaml::{self, SyntaxError},
+};
+
+/// A document as JSON.
+pub fn json(text: &str) -> Result<Json, SyntaxError> {
+    yaml::parse(text).map(|root| values::json(&root))
+}
 
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,10 @@
 //! line and, where one is known, the fix; messages and their order are those that CLImax users know.
 
 pub mod cli;
+pub mod crd;
 pub mod documents;
 pub mod formats;
+pub mod kinds;
 pub mod mcp_json;
 pub mod mcpserver;
 pub mod policy;

@@ -105,13 +105,21 @@ fn caller_grant(reader: &mut Reader, node: &Node) -> Option<CallerGrant> {
         let fix = "add `users`, `groups`, `clients`, `tokens` or `anonymous: true`";
         return reader.refuse(node, message, fix);
     }
+    let is_operator = operator?;
+    if is_operator && subjects.anonymous {
+        reader.warn(
+            node,
+            "`operator: true` beside `anonymous: true` lets everybody who reaches the gateway change it; name users, \
+             groups or tokens",
+        );
+    }
     Some(CallerGrant {
         subjects,
         default: default?.0,
         max_effect: most?.0,
         rules: rules?,
         toolset: toolset?.0,
-        operator: operator?,
+        operator: is_operator,
     })
 }
 

@@ -18,7 +18,7 @@ use crate::yaml::{self, Node, NodeValue};
 
 pub(super) use self::put_member::{put_member, put_status};
 
-const API_VERSION: &str = "muster.giantswarm.io/v1alpha1";
+pub(crate) const API_VERSION: &str = "muster.giantswarm.io/v1alpha1";
 
 /// The namespace of resources whose file does not name one.
 const DEFAULT_NAMESPACE: &str = "default";

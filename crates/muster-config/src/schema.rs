@@ -4,7 +4,7 @@ use muster_core::fields::{Field, FieldDefault, FieldTable, FieldType};
 use serde_json::{Map, Value as Json, json};
 
 /// The form of a duration in files, as Go writes it.
-const DURATION: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*$|^0$";
+pub(crate) const DURATION: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*$|^0$";
 
 /// The input schema of a core tool whose arguments are the fields of `tables`.
 ///
@@ -182,7 +182,7 @@ impl Builder {
     }
 }
 
-fn set(schema: &mut Json, name: &str, value: Json) {
+pub(crate) fn set(schema: &mut Json, name: &str, value: Json) {
     if let Json::Object(schema) = schema {
         schema.insert(name.to_owned(), value);
     }

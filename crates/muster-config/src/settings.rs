@@ -3,8 +3,10 @@
 //! Each key is one row below: its meaning, default, name in the file, and name in the replies of
 //! `core_config_get`.
 
+mod choice;
 mod clis;
 mod setting;
+mod token_exchange;
 
 use std::collections::BTreeMap;
 
@@ -24,8 +26,10 @@ use super::{
 use crate::yaml::{self, Node, NodeValue};
 
 pub use self::{
-    clis::{BundledClis, with_clis},
-    setting::{AccessMode, HistoryArguments, REDACTED, ServeTransport},
+    choice::{AccessMode, BundledClis, HistoryArguments, ServeTransport},
+    clis::with_clis,
+    setting::REDACTED,
+    token_exchange::{BrokerClient, BrokerSecretRef, BrokerTarget, TokenExchangeBroker},
 };
 
 section! {
@@ -43,8 +47,12 @@ section! {
         history: HistorySettings, "history", "History";
         /// The pages for operators at `/console`
         console: ConsoleSettings, "console", "Console";
+        /// The search for tools
+        search: SearchSettings, "search", "Search";
         /// Traces for OpenTelemetry
         traces: TraceSettings, "traces", "Traces";
+        /// Replicas of the gateway that serve the same clients
+        replicas: ReplicaSettings, "replicas", "Replicas";
         /// Whether the state of servers and services is also written into their files, as `status`
         write_status: bool, "writeStatus", "WriteStatus";
         /// The namespace of resources; empty for `default`
@@ -75,7 +83,7 @@ section! {
 }
 
 section! {
-    /// Limits on calls. A caller is a user, a session, or the clients at an address.
+    /// Limits on calls. A caller is a user, or without a login the clients at one address.
     Limits {
         /// Calls of one caller at a time; 0 for no limit
         concurrent_calls: u16 = 1000, "concurrentCalls", "ConcurrentCalls";
@@ -151,12 +159,34 @@ section! {
 }
 
 section! {
+    /// The search for tools.
+    SearchSettings {
+        /// Whether tools are also found by meaning, with a small language model inside the gateway
+        model: bool = true, "model", "Model";
+    }
+}
+
+section! {
     /// Traces for OpenTelemetry. The variables `OTEL_EXPORTER_OTLP_*` take precedence.
     TraceSettings {
         /// The URL of a collector that speaks OTLP over HTTP, such as `http://localhost:4318`; empty for no traces
         endpoint: String, "endpoint", "Endpoint";
         /// The percentage of traces that is recorded, if the client does not decide
         sample_percent: u16 = 100, "samplePercent", "SamplePercent";
+    }
+}
+
+section! {
+    /// Replicas of the gateway that serve the same clients behind a load balancer.
+    ReplicaSettings {
+        /// Whether this gateway is a replica: it shares sessions, handles, limits and workflow executions with others in Valkey
+        enabled: bool, "enabled", "Enabled";
+        /// The Valkey server; without a URL, the one of `aggregator.oauth.server.storage`
+        valkey: Valkey, "valkey", "Valkey";
+        /// The key that encrypts the shared state; empty for the one of `aggregator.oauth.server`
+        encryption_key: Secret, "encryptionKey", "EncryptionKey";
+        /// A file that contains the secret
+        encryption_key_file: String, "encryptionKeyFile", "EncryptionKeyFile";
     }
 }
 
@@ -201,6 +231,8 @@ section! {
         cimd: Cimd, "cimd", "CIMD";
         /// A file of CA certificates to trust in addition to the system's
         ca_file: String, "caFile", "CAFile";
+        /// Pages that a login link may name in `redirect`, each with what is below it; browsers go there after the login
+        post_login_redirect_allowlist: Vec<String>, "postLoginRedirectAllowlist", "PostLoginRedirectAllowlist";
     }
 }
 
@@ -255,6 +287,8 @@ section! {
         trusted_audiences: Vec<String>, "trustedAudiences", "TrustedAudiences";
         /// Further issuers whose tokens are accepted
         trusted_issuers: Vec<TrustedIssuer>, "trustedIssuers", "TrustedIssuers";
+        /// The token exchange broker
+        token_exchange_broker: TokenExchangeBroker, "tokenExchangeBroker", "TokenExchangeBroker";
         /// Networks of proxies whose forwarding headers are trusted
         trusted_proxy_cidrs: Vec<String>, "trustedProxyCIDRs", "TrustedProxyCIDRs";
         /// Redirect URIs that may be registered without the token
@@ -287,6 +321,8 @@ section! {
         jwks_url: String, "jwksUrl", "JwksURL";
         /// Whether its keys may be at a private address
         allow_private_ip_jwks: bool, "allowPrivateIPJWKS", "AllowPrivateIPJWKS";
+        /// Host names of its keys and metadata that may have private addresses, if not all may
+        allow_private_ip_jwks_hosts: Vec<String>, "allowPrivateIPJWKSHosts", "AllowPrivateIPJWKSHosts";
         /// Accepted for compatibility, without effect: scopes of tokens give no rights in the gateway
         allowed_scopes: Vec<String>, "allowedScopes", "AllowedScopes";
     }
@@ -347,6 +383,8 @@ section! {
         tls_enabled: bool, "tlsEnabled", "TLSEnabled";
         /// The name in its certificate, if it is not the host of its URL
         tls_server_name: String, "tlsServerName", "TLSServerName";
+        /// Whether it is a cluster; the URL is that of any of its nodes
+        cluster_enabled: bool, "clusterEnabled", "ClusterEnabled";
         /// The prefix of keys; empty for `muster:`
         key_prefix: String, "keyPrefix", "KeyPrefix";
         /// The number of the database
@@ -416,7 +454,9 @@ fn all_names(table: &'static FieldTable, names: &mut Vec<&'static str>) {
     for field in table.all() {
         names.push(field.name);
         match &field.holds {
-            FieldType::Object(table) | FieldType::List(FieldType::Object(table)) => {
+            FieldType::Object(table)
+            | FieldType::List(FieldType::Object(table))
+            | FieldType::Map(FieldType::Object(table)) => {
                 all_names(table, names);
             }
             _ => (),

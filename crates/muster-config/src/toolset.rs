@@ -19,7 +19,7 @@ use crate::yaml::Node;
 
 /// The file format.
 pub static FORMAT: ResourceFormat =
-    resource_format!("Toolset", &SPEC, &["servers", "tools", "tags", "effect"]);
+    resource_format!("Toolset", &SPEC, &["servers", "tools", "tags", "effect", "pinned"]);
 
 /// A toolset and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +52,15 @@ fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<Toolset> {
     let tags = reader
         .optional(&fields, "tags", Vec::new(), |reader, node| reader.list(node, Reader::text));
     let most = reader.nullable(&fields, "effect", effect);
+    let pinned = reader
+        .optional(&fields, "pinned", Vec::new(), |reader, node| reader.list(node, tool_pattern));
     Some(Toolset {
         description: description?.0.unwrap_or_default(),
         servers: servers?,
         tools: tools?,
         tags: tags?,
         effect: most?.0,
+        pinned: pinned?,
     })
 }
 

@@ -1,7 +1,7 @@
 // Pages work without this file. It keeps live parts fresh, copies commands, and puts `/` on the search.
 (() => {
   "use strict";
-  const INTERVAL = 4000;
+  const INTERVAL = 3000;
 
   const live = () => [...document.querySelectorAll("[data-live][id]")];
 
@@ -18,7 +18,8 @@
     for (const part of live()) {
       const next = fresh.getElementById(part.id);
       // What the user is working in is left alone.
-      if (!next || part.contains(document.activeElement) || part.innerHTML === next.innerHTML) continue;
+      if (!next || part.contains(document.activeElement) || part.querySelector("input:checked")) continue;
+      if (part.innerHTML === next.innerHTML) continue;
       const open = [...part.querySelectorAll("details")].map((details) => details.open);
       part.replaceWith(next);
       [...next.querySelectorAll("details")].forEach((details, at) => (details.open ||= open[at]));

@@ -2,13 +2,12 @@
 
 use crate::html::{Element, el};
 
-const WIDTH: u32 = 520;
-const ROW: u32 = 26;
-/// Where bars begin, and how much room they have.
-const LEFT: u32 = 160;
-const ROOM: u32 = 290;
+/// As wide as a narrow screen has room, so that text is drawn there in about its own size.
+const WIDTH: u32 = 320;
+/// The height of a row: a line of text and a bar below it.
+const ROW: u32 = 38;
 /// The longest name in characters.
-const NAME: usize = 21;
+const NAME: usize = 30;
 
 /// A bar: its name, its value, the part of it that is bad, and its label.
 #[derive(Debug)]
@@ -27,18 +26,58 @@ pub(crate) fn bars(title: &str, bars: &[Bar]) -> Element {
         let rect = |class: &str, value: f64| {
             el("rect")
                 .class(class)
-                .attr("x", LEFT.to_string())
-                .attr("y", (y + 7).to_string())
-                .attr("height", "12")
+                .attr("x", "0")
+                .attr("y", (y + 20).to_string())
+                .attr("height", "10")
                 .attr("rx", "3")
-                .attr("width", format!("{:.1}", value.max(0.0) / most * f64::from(ROOM)))
+                .attr("width", format!("{:.1}", value.max(0.0) / most * f64::from(WIDTH)))
         };
         el("g")
-            .put(word("name", 0, y + 17, shortened(&bar.name, NAME)))
+            .put(labels(y, &bar.name, &bar.label))
             .put((rect("bar", bar.value), (bar.bad > 0.0).then(|| rect("bar bad", bar.bad))))
-            .put(word("value", LEFT + ROOM + 10, y + 17, bar.label.clone()))
     });
     svg(title, ROW * u32::try_from(bars.len()).unwrap_or_default()).put(rows.collect::<Vec<_>>())
+}
+
+/// A column: its value and the part of it that is bad, and the words of its tooltip.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) value: f64,
+    pub(crate) bad: f64,
+    pub(crate) about: String,
+}
+
+/// The height of columns, and the room below them for the ends of the axis.
+const RISE: u32 = 84;
+const AXIS: u32 = 20;
+
+/// Vertical columns on an axis of time, with the words at its ends and at its top.
+pub(crate) fn columns(title: &str, columns: &[Column], ends: [&str; 2], top: &str) -> Element {
+    let count = u32::try_from(columns.len()).unwrap_or(1).max(1);
+    let most = columns.iter().map(|column| column.value).fold(0.0, f64::max);
+    let pitch = f64::from(WIDTH) / f64::from(count);
+    let drawn = columns.iter().zip(0_u32..).map(|(column, at)| {
+        let rect = |class: &str, value: f64| {
+            let height = if most > 0.0 { value / most * f64::from(RISE - 18) } else { 0.0 };
+            let height = if value > 0.0 { height.max(2.0) } else { 0.0 };
+            el("rect")
+                .class(class)
+                .attr("x", format!("{:.1}", f64::from(at) * pitch + 1.0))
+                .attr("y", format!("{:.1}", f64::from(RISE) - height))
+                .attr("width", format!("{:.1}", (pitch - 3.0).max(1.0)))
+                .attr("height", format!("{height:.1}"))
+                .attr("rx", "2")
+        };
+        let bad = (column.bad > 0.0).then(|| rect("bar bad", column.bad));
+        el("g").put(el("title").put(&column.about)).put((rect("bar", column.value), bad))
+    });
+    let base = format!("M0 {RISE}.5h{WIDTH}");
+    let last = word("about", WIDTH, RISE + 16, ends[1].to_owned()).attr("text-anchor", "end");
+    svg(title, RISE + AXIS)
+        .put(el("path").class("base").attr("d", base))
+        .put(drawn.collect::<Vec<_>>())
+        .put((word("about", 0, RISE + 16, ends[0].to_owned()), last))
+        .put(word("about", 0, 10, top.to_owned()))
 }
 
 fn svg(title: &str, height: u32) -> Element {
@@ -47,6 +86,12 @@ fn svg(title: &str, height: u32) -> Element {
         .attr("viewBox", format!("0 0 {WIDTH} {height}"))
         .attr("role", "img")
         .put(el("title").put(title))
+}
+
+/// The name of a row at its left end, and its value at the right one.
+fn labels(y: u32, name: &str, value: &str) -> (Element, Element) {
+    let value = word("value", WIDTH, y + 14, value.to_owned()).attr("text-anchor", "end");
+    (word("name", 0, y + 14, shortened(name, NAME)), value)
 }
 
 fn word(class: &str, x: u32, y: u32, text: String) -> Element {
@@ -119,22 +164,18 @@ pub(crate) struct Span {
 #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
 pub(crate) fn timeline(title: &str, spans: &[Span]) -> Element {
     let end = spans.iter().map(|span| span.from + span.length).max().unwrap_or_default().max(1);
-    let scaled = |value: u64| value as f64 / end as f64 * f64::from(ROOM);
+    let scaled = |value: u64| value as f64 / end as f64 * f64::from(WIDTH);
     let chart = svg(title, ROW * u32::try_from(spans.len()).unwrap_or_default());
     let rows = spans.iter().zip(0_u32..).map(|(span, at)| {
         let y = at * ROW;
         let bar = el("rect")
             .class(if span.is_bad { "bar bad" } else { "bar" })
-            .attr("x", format!("{:.1}", f64::from(LEFT) + scaled(span.from)))
-            .attr("y", (y + 7).to_string())
-            .attr("height", "12")
+            .attr("x", format!("{:.1}", scaled(span.from)))
+            .attr("y", (y + 20).to_string())
+            .attr("height", "10")
             .attr("rx", "3")
             .attr("width", format!("{:.1}", scaled(span.length).max(2.0)));
-        let words = (
-            word("name", 0, y + 17, shortened(&span.name, NAME)),
-            word("value", LEFT + ROOM + 10, y + 17, span.label.clone()),
-        );
-        el("g").put((words.0, bar, words.1))
+        el("g").put(labels(y, &span.name, &span.label)).put(bar)
     });
     chart.put(rows.collect::<Vec<_>>())
 }

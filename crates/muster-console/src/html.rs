@@ -18,6 +18,11 @@ impl Html {
         self
     }
 
+    /// Whether there is nothing in it.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The document.
     pub(crate) fn into_string(self) -> String {
         self.0

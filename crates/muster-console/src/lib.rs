@@ -47,7 +47,7 @@ const SCRIPT: &str = include_str!("../assets/console.js");
 /// The pages of the console.
 #[derive(Debug)]
 pub struct Console {
-    sessions: BrowserSessions,
+    sessions: Arc<BrowserSessions>,
     ports: ConsolePorts,
     curl_line: CurlLine,
 }
@@ -96,7 +96,11 @@ impl From<Page> for PageReply {
 
 impl Console {
     /// The console of a gateway.
-    pub const fn new(sessions: BrowserSessions, ports: ConsolePorts, curl_line: CurlLine) -> Self {
+    pub const fn new(
+        sessions: Arc<BrowserSessions>,
+        ports: ConsolePorts,
+        curl_line: CurlLine,
+    ) -> Self {
         Self { sessions, ports, curl_line }
     }
 
@@ -112,7 +116,7 @@ impl Console {
                 return Page::message(StatusCode::FORBIDDEN, "Refused", text).into_html(None);
             }
             (&Method::POST, ["login"]) => return self.begin(request, peer).await,
-            (&Method::GET, ["login"]) => return self.log_in(request, peer),
+            (&Method::GET, ["login"]) => return self.log_in(request, peer).await,
             (&Method::GET | &Method::POST, _) => (),
             _ => {
                 let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "");
@@ -134,7 +138,7 @@ impl Console {
                 return Page::message(StatusCode::FORBIDDEN, "Refused", text).into_html(None);
             }
             if path == ["logout"] {
-                let cookie = self.sessions.end(&request.headers, peer);
+                let cookie = self.sessions.end(&request.headers, peer).await;
                 let text = "open the console again with `muster console`";
                 return with_cookie(
                     Page::message(StatusCode::OK, "Logged out", text).into_html(None),
@@ -176,9 +180,9 @@ impl Console {
         }
     }
 
-    fn log_in(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
+    async fn log_in(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
         let code = request.query("code").unwrap_or_default();
-        match self.sessions.redeem(code, &request.headers, peer) {
+        match self.sessions.redeem(code, &request.headers, peer).await {
             Some(cookie) => with_cookie(see_other(ROOT), &cookie),
             None => {
                 let text = "this link was used or is too old; `muster console` makes another";

@@ -16,23 +16,66 @@ pub(crate) enum Section {
     Overview,
     Servers,
     Tools,
-    Calls,
     Workflows,
     Services,
+    Calls,
     Events,
+    Policies,
+    People,
     Settings,
 }
 
-/// The sections with their names and paths.
-const SECTIONS: &[(Section, &str, &str)] = &[
-    (Section::Overview, "Overview", ""),
-    (Section::Servers, "Servers", "servers"),
-    (Section::Tools, "Tools", "tools"),
-    (Section::Calls, "Calls", "calls"),
-    (Section::Workflows, "Workflows", "workflows"),
-    (Section::Services, "Services", "services"),
-    (Section::Events, "Events", "events"),
-    (Section::Settings, "Settings", "settings"),
+/// An entry of the navigation: its section, name and path, and its icon as the path of a line in a square of 16.
+struct Entry(Section, &'static str, &'static str, &'static str);
+
+/// The entries in groups: what there is, what happens, who may do it.
+const NAVIGATION: [&[Entry]; 4] = [
+    &[Entry(Section::Overview, "Overview", "", "M2.5 13V9M6.2 13V3M9.8 13V6.5M13.5 13v-3")],
+    &[
+        Entry(
+            Section::Servers,
+            "Servers",
+            "servers",
+            "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.1M5 11h.1",
+        ),
+        Entry(Section::Tools, "Tools", "tools", "M2.5 4l4 4-4 4M8.5 12.5h5"),
+        Entry(
+            Section::Workflows,
+            "Workflows",
+            "workflows",
+            "M5.5 3.5h-3v3h3zM13.5 9.5h-3v3h3zM5.5 5h3.2c1 0 1.8.8 1.8 1.8v2.7",
+        ),
+        Entry(Section::Services, "Services", "services", "M8 2.5v5M4.6 4.3a5 5 0 1 0 6.8 0"),
+    ],
+    &[
+        Entry(
+            Section::Calls,
+            "Calls",
+            "calls",
+            "M3 5.5h9.5M10 3l2.5 2.5L10 8M13 10.5H3.5M6 8L3.5 10.5 6 13",
+        ),
+        Entry(Section::Events, "Events", "events", "M8 2.5v11M8 4.5h4.5M8 8H4.5M8 11.5h3"),
+    ],
+    &[
+        Entry(
+            Section::Policies,
+            "Policies",
+            "policies",
+            "M8 2.3l5 1.9v3.6c0 3-2.1 5-5 6-2.9-1-5-3-5-6V4.2zM5.9 8l1.5 1.5 2.8-2.9",
+        ),
+        Entry(
+            Section::People,
+            "People and tokens",
+            "people",
+            "M6 7.7a2.3 2.3 0 1 0 0-4.6 2.3 2.3 0 0 0 0 4.6zM1.9 13c.3-2.2 2-3.5 4.1-3.5s3.8 1.3 4.1 3.5M10.8 3.4a2.3 2.3 0 0 1 0 4.1M12 9.9c1.2.5 2 1.5 2.2 3.1",
+        ),
+        Entry(
+            Section::Settings,
+            "Settings",
+            "settings",
+            "M2.5 4.5h6M12 4.5h1.5M10.2 2.9v3.2M2.5 11.5H4M7.5 11.5h6M5.8 9.9v3.2",
+        ),
+    ],
 ];
 
 /// The policy of every page: nothing inline, nothing from elsewhere.
@@ -154,6 +197,11 @@ pub(crate) fn heading(title: &str) -> Element {
     el("div").class("heading").put(el("h1").put(title))
 }
 
+/// The link to the page above.
+pub(crate) fn crumb(name: &str, path: &str) -> Element {
+    el("div").class("crumb").put(el("a").attr("href", link(&[path])).put(name))
+}
+
 /// A form that changes something.
 pub(crate) fn form(action: &str, form_token: Option<&str>) -> Element {
     let token = el("input").attr("type", "hidden").attr("name", "form_token");
@@ -161,21 +209,36 @@ pub(crate) fn form(action: &str, form_token: Option<&str>) -> Element {
     el("form").attr("method", "post").attr("action", action).put(token)
 }
 
+/// A line drawing of 16 by 16; what it means is written beside it.
+fn icon(path: &'static str) -> Element {
+    el("svg")
+        .class("icon")
+        .attr("viewBox", "0 0 16 16")
+        .attr("aria-hidden", "true")
+        .put(el("path").attr("d", path))
+}
+
 fn side(section: Option<Section>, visitor: Option<Visitor<'_>>) -> Element {
-    let brand = el("a").class("brand").attr("href", ROOT).put("muster");
+    let brand = el("a").class("brand").attr("href", ROOT);
+    let brand = brand.put(icon("M3 12.5V4l5 5 5-5v8.5")).put("muster");
     let side = el("header").class("side").put(brand);
     let Some(visitor) = visitor else { return side };
-    let links = SECTIONS.iter().map(|(known, name, path)| {
+    let entry = |Entry(known, name, path, drawn): &Entry| {
         let path = if path.is_empty() { ROOT.to_owned() } else { link(&[path]) };
         let entry = el("a").attr("href", path);
-        let entry =
-            if section == Some(*known) { entry.attr("aria-current", "page") } else { entry };
-        entry.put(*name)
-    });
+        let is_here = section == Some(*known);
+        let entry = if is_here { entry.attr("aria-current", "page") } else { entry };
+        el("li").put(entry.put(icon(drawn)).put(*name))
+    };
+    let groups =
+        NAVIGATION.iter().map(|group| el("ul").put(group.iter().map(entry).collect::<Vec<_>>()));
     let leave = form(&link(&["logout"]), visitor.form_token);
     let leave = leave.put(el("button").class("plain").put("Log out"));
     let who = el("div").class("who").put(el("span").put(visitor.name)).put(leave);
-    side.put(el("nav").attr("aria-label", "Console").put(links.collect::<Vec<_>>())).put(who)
+    let nav = el("nav").attr("id", "menu").attr("aria-label", "Console");
+    // On a narrow screen the navigation appears when it is the target of this link.
+    let menu = el("a").class("button menu").attr("href", "#menu").put("Menu");
+    side.put(menu).put(nav.put(groups.collect::<Vec<_>>())).put(who)
 }
 
 /// The same page by a command and as JSON.
@@ -201,14 +264,8 @@ pub(crate) fn response(
     content_type: &'static str,
     body: impl Into<Bytes>,
 ) -> Response<Bytes> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
+    let mut response = muster_auth::page::response(status, content_type, body);
     for (name, value) in [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
         // Forms need it: without a referrer, browsers say `Origin: null`.
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -2,12 +2,16 @@
 
 mod calls;
 mod events;
+mod import;
 mod overview;
+mod people;
+mod policies;
 mod servers;
 mod services;
 mod settings;
 mod tools;
 mod verdicts;
+mod workflow_draft;
 mod workflows;
 
 use http::Method;
@@ -28,20 +32,38 @@ pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
 async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         [] => overview::page(cx).await,
-        ["servers"] => servers::list(cx).await,
-        ["servers", "new"] => servers::new(cx).await,
-        ["servers", name] => servers::one(cx, name).await,
+        ["servers", rest @ ..] => shown_server(cx, rest).await,
         ["tools"] => tools::list(cx).await,
         ["tools", name] => tools::one(cx, name).await,
         ["calls"] => calls::list(cx).await,
         ["calls", id] => calls::one(cx, id).await,
-        ["workflows"] => workflows::list(cx).await,
-        ["workflows", name] => workflows::one(cx, name).await,
+        ["workflows", rest @ ..] => shown_workflow(cx, rest).await,
         ["runs", id] => workflows::run(cx, id).await,
         ["services"] => services::list(cx).await,
         ["services", name] => services::one(cx, name).await,
         ["events"] => events::page(cx).await,
+        ["policies"] => policies::page(cx).await,
+        ["people"] => people::page(cx).await,
         ["settings"] => settings::page(cx).await,
+        _ => Err(CoreError::no_page()),
+    }
+}
+
+async fn shown_server(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
+    match path {
+        [] => servers::list(cx).await,
+        ["new"] => servers::new(cx).await,
+        ["import"] => Ok(import::page(cx)),
+        [name] => servers::one(cx, name).await,
+        _ => Err(CoreError::no_page()),
+    }
+}
+
+async fn shown_workflow(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
+    match path {
+        [] => workflows::list(cx).await,
+        ["new"] => workflow_draft::page(cx).await,
+        [name] => workflows::one(cx, name).await,
         _ => Err(CoreError::no_page()),
     }
 }
@@ -50,9 +72,14 @@ async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreErro
 async fn changed(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         ["servers", "new"] => servers::create(cx).await,
+        ["servers", "import"] => import::import(cx).await,
         ["servers", name, action] => servers::act(cx, name, action).await,
         ["tools", name] => tools::call(cx, name).await,
         ["services", name, action] => services::act(cx, name, action).await,
+        ["workflows", "new"] => workflow_draft::create(cx).await,
+        ["people", "tokens"] => people::create(cx).await,
+        ["people", "tokens", name, "revoke"] => people::revoke(cx, name).await,
+        ["people", "sessions", id, "end"] => people::end_session(cx, id).await,
         ["settings", "reload"] => settings::reload(cx).await,
         _ => Err(CoreError::no_page()),
     }

@@ -36,6 +36,11 @@ impl PageRequest {
         value(&self.query, name)
     }
 
+    /// All values of a name in the query.
+    pub(crate) fn queries<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.query.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// A field of the form.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         value(&self.form, name)

@@ -21,6 +21,27 @@ pub(crate) fn state(state: &str) -> Element {
     el("span").class(kind).put(state.replace('_', " "))
 }
 
+/// An effect as a chip.
+pub(crate) fn effect(effect: &str) -> Element {
+    let kind = match effect {
+        "read" => "chip ok",
+        "write" => "chip warn",
+        "destructive" => "chip bad",
+        _ => "chip",
+    };
+    el("span").class(kind).put(effect)
+}
+
+/// A time in UTC, without its fraction; the whole of it is in the title.
+pub(crate) fn time(rfc3339: &str) -> Element {
+    let shown = rfc3339.split('.').next().unwrap_or_default().trim_end_matches('Z');
+    let element = el("time").attr("datetime", rfc3339).attr("title", rfc3339);
+    match shown.split_once('T') {
+        Some((date, clock)) => element.put(el("span").class("date").put(date)).put(" ").put(clock),
+        None => element.put(shown),
+    }
+}
+
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
@@ -74,14 +95,27 @@ pub(crate) fn live(id: &'static str) -> Element {
     el("section").attr("id", id).flag("data-live", true)
 }
 
+/// A sentence whose literals, which are in backticks, are set as code.
+pub(crate) fn prose(text: &str) -> Html {
+    if !text.matches('`').count().is_multiple_of(2) {
+        return Html::default().put(text);
+    }
+    text.split('`').enumerate().fold(Html::default(), |shown, (at, part)| {
+        if at.is_multiple_of(2) { shown.put(part) } else { shown.put(el("code").put(part)) }
+    })
+}
+
 /// What a page shows instead of an empty list.
 pub(crate) fn empty(text: &str) -> Element {
-    el("div").class("empty").put(el("p").put(text))
+    el("div").class("empty").put(el("p").put(prose(text)))
 }
 
 /// A remark that stands out.
 pub(crate) fn notice(kind: &str, text: &str) -> Element {
-    el("div").class(format!("notice {kind}").trim()).attr("role", "status").put(el("p").put(text))
+    el("div")
+        .class(format!("notice {kind}").trim())
+        .attr("role", "status")
+        .put(el("p").put(prose(text)))
 }
 
 /// What a change did, by the word that its redirect carries. The words are known: a link cannot put others on a page.
@@ -90,11 +124,14 @@ pub(crate) fn notice_of(request: &PageRequest) -> Option<Element> {
     let known = [
         ("added", "The server was added."),
         ("approved", "The server was approved."),
+        ("created", "The workflow was saved."),
         ("deleted", "The server was deleted."),
         ("disabled", "The server was stopped, and does not start with the gateway any more."),
         ("enabled", "The server was started, and starts with the gateway from now on."),
+        ("logged-out", "The session was ended."),
         ("reloaded", "The files were read again."),
         ("restarted", "It was restarted."),
+        ("revoked", "The token was revoked."),
         ("started", "It was started."),
         ("stopped", "It was stopped."),
     ];
@@ -128,6 +165,29 @@ pub(crate) fn lasting(seconds: u64) -> String {
     }
 }
 
+/// A whole number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push('\u{202f}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A length in bytes, in the unit that suits it.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(crate) fn bytes(length: u64) -> String {
+    match length {
+        0..1_000 => format!("{length} B"),
+        1_000..1_000_000 => format!("{:.1} kB", length as f64 / 1e3),
+        _ => format!("{:.1} MB", length as f64 / 1e6),
+    }
+}
+
 /// Milliseconds, in the unit that suits them.
 pub(crate) fn milliseconds(value: f64) -> String {
     match value {
@@ -140,7 +200,7 @@ pub(crate) fn milliseconds(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{lasting, milliseconds};
+    use super::{bytes, grouped, lasting, milliseconds};
 
     #[test]
     fn durations_have_two_units() {
@@ -154,5 +214,8 @@ mod tests {
         {
             assert_eq!(milliseconds(value), expected);
         }
+        let numbers = [0, 999, 1_000, 1_234_567].map(grouped);
+        assert_eq!(numbers, ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
+        assert_eq!([7, 1_234, 5_000_000].map(bytes), ["7 B", "1.2 kB", "5.0 MB"]);
     }
 }

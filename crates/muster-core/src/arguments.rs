@@ -463,8 +463,13 @@ mod tests {
             let json = serde_json::json!({ "v": value }).to_string();
             check(&[guarded(Placement::Positional)], &json, &format!("v='{value}'"));
         }
-        let integer = Param { kind: ParamType::Integer, ..guarded(Placement::Positional) };
-        check(&[integer], r#"{"v": -7}"#, dash);
+        let typed = |kind| [Param { kind, ..guarded(Placement::Positional) }];
+        check(&typed(ParamType::Integer), r#"{"v": -7}"#, "v=-7");
+        check(&typed(ParamType::Integer), r#"{"v": "-7"}"#, "v=-7");
+        check(&typed(ParamType::Number), r#"{"v": -0.5}"#, "v=-0.5");
+        for letters in [r#"{"v": "-inf"}"#, r#"{"v": -1e-9}"#, r#"{"v": "-infinity"}"#] {
+            check(&typed(ParamType::Number), letters, dash);
+        }
         for placement in [
             Placement::Flag("--flag".to_owned()),
             Placement::Flag("--".to_owned()),

@@ -9,6 +9,7 @@ use crate::{
     arguments::ArgumentProblem,
     client::{Continuation, InputRequired},
     credentials::Principal,
+    effect::{Effect, ExcessiveEffect},
     json::Raw,
     name::{BackendName, ToolName},
     trace_context::SpanContext,
@@ -40,6 +41,8 @@ pub struct Caller {
     pub toolset: Option<Arc<str>>,
     /// The span of the enclosing call, if there are traces.
     pub span: Option<SpanContext>,
+    /// The worst effect that a tool may have, if the request sets a ceiling. Nested calls inherit it.
+    pub most_effect: Option<Effect>,
 }
 
 /// Whether a caller may change the gateway, or only use it.
@@ -50,6 +53,16 @@ pub enum Role {
     Agent,
     /// An administrator: may also call the core tools that change the gateway.
     Operator,
+}
+
+impl Role {
+    /// Its name in replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 impl Caller {
@@ -64,6 +77,7 @@ impl Caller {
             token: None,
             toolset: None,
             span: None,
+            most_effect: None,
         }
     }
 
@@ -71,6 +85,13 @@ impl Caller {
     pub fn authenticated(principal: Arc<Principal>) -> Self {
         let subject = Arc::clone(&principal.id);
         Self { subject, principal: Some(principal), ..Self::local() }
+    }
+
+    /// The caller of tools with at most this effect.
+    #[must_use]
+    pub fn within(&self, most: Effect) -> Self {
+        let most = self.most_effect.map_or(most, |before| before.min(most));
+        Self { most_effect: Some(most), ..self.clone() }
     }
 
     /// The owner of everything that is private to this caller.
@@ -218,6 +239,9 @@ pub enum CallError {
         /// The backend's own name of the tool.
         local_name: String,
     },
+    /// The effect of the tool is worse than the request allows.
+    #[error(transparent)]
+    ExcessiveEffect(#[from] ExcessiveEffect),
     /// Calls are nested too deep.
     #[error("calls are nested deeper than {limit}")]
     TooDeep {

@@ -4,8 +4,9 @@
 //! request input (elicitation, sampling). How these travel depends on the transport and the
 //! protocol era.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{backend::BoxFuture, connect::ProtocolEra, json::Raw};
@@ -34,8 +35,42 @@ pub trait ClientHandle: fmt::Debug + Send + Sync {
     /// Records that the request needs a capability that the client did not declare.
     fn missing_capability(&self, _capability: &str) {}
 
+    /// The limits on further calls of the request; `None` if calls are not limited. The first call of a request is counted
+    /// with it.
+    fn call_counter(&self) -> Option<Arc<dyn CallCounter>> {
+        None
+    }
+
     /// Requests input and waits for the response. Dropping the future cancels the request.
     fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>>;
+}
+
+/// The limits on the calls of a request's caller.
+pub trait CallCounter: fmt::Debug + Send + Sync {
+    /// Counts a further call, if the caller may make one now.
+    fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>>;
+}
+
+/// A counted call, which ends when it is dropped.
+pub type CallSlot = Box<dyn fmt::Debug + Send + Sync>;
+
+/// A caller may not make a further call now.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct TooManyCalls {
+    /// The limit, and what to do.
+    pub message: String,
+    /// When one can be made.
+    pub retry: CallRetry,
+}
+
+/// When a caller may make a further call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallRetry {
+    /// As soon as another one has ended. Its rate is counted already.
+    WhenOneEnds,
+    /// After this time, if no other call is faster.
+    After(Duration),
 }
 
 /// The session of a client.
@@ -72,7 +107,7 @@ pub struct Notification {
 }
 
 /// A request for input from a client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InputRequest {
     /// The method, such as `elicitation/create`.
     pub method: String,
@@ -132,7 +167,7 @@ impl ClientHandle for NoClient {
 }
 
 /// A result that requests input before the real result can be given.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InputRequired {
     /// The input requests by key; the responses use the same keys.
     pub requests: Vec<(String, InputRequest)>,

@@ -9,6 +9,7 @@ use crate::{
     backend::{Backend, BoxFuture},
     json::Raw,
     logins::AccessTokenSource,
+    secret::Secret,
 };
 
 /// How an MCP server is reached.
@@ -58,8 +59,31 @@ pub enum Endpoint {
 pub enum MachineIdentity {
     /// In a directory: `tlscert`, `key` and `teleport-application-ca.pem`.
     Directory(String),
-    /// In a Kubernetes secret.
-    Secret(String),
+    /// In a Kubernetes secret, with keys like these files. An empty namespace is that of the definitions.
+    Secret {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+    },
+    /// Here, in PEM form.
+    Pem {
+        /// The certificate.
+        certificate: Secret,
+        /// Its key.
+        key: Secret,
+        /// The authority of the proxy's certificate.
+        authority: Secret,
+    },
+}
+
+impl MachineIdentity {
+    /// The file, or the key of a secret, that holds the certificate.
+    pub const CERTIFICATE: &str = "tlscert";
+    /// The one that holds its key.
+    pub const KEY: &str = "key";
+    /// The one that holds the authority of the proxy's certificate.
+    pub const AUTHORITY: &str = "teleport-application-ca.pem";
 }
 
 impl Endpoint {

@@ -6,8 +6,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::{catalog::ToolEntry, json::RawObject, policy};
+use crate::{catalog::ToolEntry, json::RawObject, name::ToolName, policy};
 
 /// The effect of a tool, the least harmful first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,8 +43,7 @@ impl Effect {
                 Self::from_hints(flag("readOnlyHint"), flag("destructiveHint"))
             });
         match (hinted, by_name(&entry.local_name)) {
-            (_, Some(Self::Destructive)) => Self::Destructive,
-            (Some(hinted), _) => hinted,
+            (Some(hinted), named) => named.map_or(hinted, |named| hinted.max(named)),
             (None, named) => named.unwrap_or(Self::Write),
         }
     }
@@ -70,6 +70,20 @@ impl Effect {
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Destructive].into_iter().find(|one| one.as_str() == word)
     }
+}
+
+/// A tool whose effect is worse than its call allows.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{tool}` is {effect}, and the call said `{most}`\nhint: if that is wanted, call again with effect `{effect}`"
+)]
+pub struct ExcessiveEffect {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its effect.
+    pub effect: Effect,
+    /// The worst effect that the call allows.
+    pub most: Effect,
 }
 
 impl fmt::Display for Effect {
@@ -237,6 +251,7 @@ mod tests {
         check("look", r#"{"destructiveHint":true}"#, Effect::Destructive);
         check("look", r#"{"readOnlyHint":true,"destructiveHint":true}"#, Effect::Destructive);
         check("create_issue", r#"{"destructiveHint":false}"#, Effect::Write);
+        check("create_issue", r#"{"readOnlyHint":true}"#, Effect::Write);
         check("delete_repo", r#"{"readOnlyHint":true}"#, Effect::Destructive);
         check("kubectl_apply", r#"{"readOnlyHint":true}"#, Effect::Destructive);
         check("get_issue", r#"{"readOnlyHint":false}"#, Effect::Write);

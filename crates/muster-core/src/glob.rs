@@ -11,6 +11,8 @@ use thiserror::Error;
 /// A compiled glob pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
+    /// The pattern as it was written.
+    text: Box<str>,
     parts: Vec<Part>,
     case: CaseSensitivity,
     /// The longest literal that every matching name contains, for a fast pre-check.
@@ -59,7 +61,12 @@ impl Glob {
             });
         }
         let needle = needle(&parts);
-        Ok(Self { parts, case, needle })
+        Ok(Self { text: pattern.into(), parts, case, needle })
+    }
+
+    /// The pattern as it was written.
+    pub const fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// Whether the whole of `name` matches.

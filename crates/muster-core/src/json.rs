@@ -42,7 +42,11 @@ impl<'a> RawObject<'a> {
 
     /// The value of `key`, if it is text.
     pub fn get_text(&self, key: &str) -> Option<String> {
-        self.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok())
+        let json = self.get(key)?.get();
+        match json.strip_prefix('"')?.strip_suffix('"') {
+            Some(text) if !text.contains('\\') => Some(text.to_owned()),
+            _ => serde_json::from_str(json).ok(),
+        }
     }
 
     /// Replaces the value of `key` or appends it.
@@ -98,6 +102,27 @@ impl<'a> RawObject<'a> {
 /// be `null`, never invalid JSON.
 pub fn raw(value: &(impl Serialize + ?Sized)) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The object as JSON.
+impl fmt::Display for RawObject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (number, (key, value)) in self.members.iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { "," })?;
+            if key.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+            {
+                f.write_str("\"")?;
+                f.write_str(key)?;
+                f.write_str("\":")?;
+            } else {
+                f.write_str(raw(key).get())?;
+                f.write_str(":")?;
+            }
+            f.write_str(value.get())?;
+        }
+        f.write_str("}")
+    }
 }
 
 impl Serialize for RawObject<'_> {
@@ -180,6 +205,35 @@ mod tests {
             object.to_raw().get(),
             r#"{"name":"c","big":12345678901234567890123,"x":{ "odd" : 1.0 },"new":true}"#
         );
+    }
+
+    #[test]
+    fn display_and_serialization_agree() {
+        for input in [
+            "{}",
+            r#"{"a":1,"b\u0022\\\n\u007f\u00e9":{ "x" : 1.0 },"":"\u0000"}"#,
+            r#"{"a":null,"a":[]}"#,
+        ] {
+            let parsed: Box<RawValue> = serde_json::from_str(input).unwrap();
+            let object = RawObject::parse(&parsed).unwrap();
+            assert_eq!(object.to_string(), object.to_raw().get());
+        }
+    }
+
+    #[test]
+    fn text_with_and_without_escapes() {
+        let input = r#"{"plain":"größe","escaped":"a\"b\u0041\\","number":1,"empty":""}"#;
+        let parsed: Box<RawValue> = serde_json::from_str(input).unwrap();
+        let object = RawObject::parse(&parsed).unwrap();
+        for (key, expected) in [
+            ("plain", Some("größe")),
+            ("escaped", Some("a\"bA\\")),
+            ("number", None),
+            ("empty", Some("")),
+            ("missing", None),
+        ] {
+            assert_eq!(object.get_text(key).as_deref(), expected, "{key}");
+        }
     }
 
     #[test]

@@ -135,6 +135,14 @@ pub fn check_resource_name(name: &str) -> Result<(), InvalidName> {
     }
 }
 
+/// The prefixes of tools that a gateway shows behind its meta-tools: its own, those of servers, CLIs and workflows.
+const BEHIND_META_TOOLS: [&str; 4] = ["core_", "x_", "cli_", "workflow_"];
+
+/// Whether a name is certainly not that of a meta-tool. What a gateway lists says so for all other names.
+pub fn is_behind_meta_tools(tool: &str) -> bool {
+    BEHIND_META_TOOLS.iter().any(|prefix| tool.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{exposed_name, merged};

@@ -142,7 +142,8 @@ impl CallStatus {
             CallError::InvalidArguments { .. } => Self::Arguments,
             CallError::PolicyViolation { .. }
             | CallError::InvalidPolicy { .. }
-            | CallError::Destructive { .. } => Self::Denied,
+            | CallError::Destructive { .. }
+            | CallError::ExcessiveEffect(_) => Self::Denied,
             CallError::Unavailable { .. } => Self::Unavailable,
             CallError::Upstream { .. } => Self::Refused,
             CallError::TooDeep { .. } => Self::TooDeep,

@@ -1,10 +1,10 @@
 //! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], without which
 //! nothing runs.
 
-mod basis;
 pub mod callers;
 pub mod constraint;
 mod denylist;
+pub mod explain;
 pub mod pattern;
 pub mod rules;
 pub mod toolset;
@@ -22,7 +22,7 @@ use crate::{
     catalog::{CatalogSnapshot, ToolAudience, ToolEntry, family::FamilyCall},
     cli::{Executor, Param},
     client::Continuation,
-    effect::Effect,
+    effect::{Effect, ExcessiveEffect},
     json::Raw,
     policy::{
         callers::{CallerGrant, CallerScope},
@@ -196,12 +196,17 @@ impl Policy {
         // A request carries the policy of its caller. One that was derived for another caller never decides.
         let access = self.access_of(caller);
         if !self.is_for(&access) {
-            return self.narrowed(access, catalog).decide(catalog, call);
+            return self.narrowed(access, catalog).decide(catalog, caller.most_effect, call);
         }
-        self.decide(catalog, call)
+        self.decide(catalog, caller.most_effect, call)
     }
 
-    fn decide(&self, catalog: &CatalogSnapshot, call: Call) -> Result<Permitted, CallError> {
+    fn decide(
+        &self,
+        catalog: &CatalogSnapshot,
+        most: Option<Effect>,
+        call: Call,
+    ) -> Result<Permitted, CallError> {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
@@ -211,9 +216,9 @@ impl Policy {
             return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
         }
         if let Some(found) = catalog.instance(entry, &call.arguments) {
-            return self.decide_instance(entry, found, call);
+            return self.decide_instance(entry, found, most, call);
         }
-        self.decide_entry(entry, call)
+        self.decide_entry(entry, most, call)
     }
 
     /// Decides on a tool of a family: both on the tool and on the server that the call selects.
@@ -221,6 +226,7 @@ impl Policy {
         &self,
         entry: &ToolEntry,
         found: FamilyCall,
+        most: Option<Effect>,
         call: Call,
     ) -> Result<Permitted, CallError> {
         let refused = |message: String| CallError::Upstream { code: -32602, message, data: None };
@@ -231,10 +237,19 @@ impl Policy {
             return Err(refused(message));
         }
         self.constrain(entry, &Arguments::default(), &call.arguments)?;
-        self.decide_entry(&own, Call { arguments, ..call })
+        self.decide_entry(&own, most, Call { arguments, ..call })
     }
 
-    fn decide_entry(&self, entry: &Arc<ToolEntry>, call: Call) -> Result<Permitted, CallError> {
+    /// Decides on the tool that runs.
+    fn decide_entry(
+        &self,
+        entry: &Arc<ToolEntry>,
+        most: Option<Effect>,
+        call: Call,
+    ) -> Result<Permitted, CallError> {
+        if let Some(most) = most {
+            self.check_effect(entry, most)?;
+        }
         let arguments = check(entry, &call).map_err(|InvalidArguments { problems, unknown }| {
             let schema = Arc::clone(&entry.input_schema);
             CallError::InvalidArguments { tool: call.tool.clone(), problems, unknown, schema }
@@ -242,6 +257,15 @@ impl Policy {
         self.constrain(entry, &arguments, &call.arguments)?;
         let Call { arguments: raw, meta, continuation, .. } = call;
         Ok(Permitted { entry: Arc::clone(entry), arguments, raw, meta, continuation })
+    }
+
+    /// Checks that the effect of a tool is at most `most`.
+    pub fn check_effect(&self, entry: &ToolEntry, most: Effect) -> Result<(), ExcessiveEffect> {
+        let effect = self.effect(entry);
+        if effect <= most {
+            return Ok(());
+        }
+        Err(ExcessiveEffect { tool: entry.name.clone(), effect, most })
     }
 
     fn constrain(

@@ -5,6 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -83,8 +84,8 @@ impl Request {
     }
 }
 
-/// A successful response.
-#[derive(Debug)]
+/// A successful response. Replicas pass it on to each other.
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Response {
     /// A result without anything that belongs to a protocol era.
     Done {
@@ -99,7 +100,7 @@ pub enum Response {
 }
 
 /// How long a result may be cached, and whether the cache may be shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheControl {
     /// The TTL in milliseconds.
     pub ttl_ms: u64,
@@ -108,7 +109,7 @@ pub struct CacheControl {
 }
 
 /// A request that could not be served. A failure reported by a *tool* is a [`Response`].
-#[derive(Debug, Error)]
+#[derive(Debug, Error, Serialize, Deserialize)]
 pub enum RequestError {
     /// The parameters are invalid for the method.
     #[error("{0}")]

@@ -19,13 +19,13 @@ use crate::circuit_breaker::CircuitBreaker;
 pub(crate) struct Limited {
     backend: Arc<dyn Backend>,
     room: Semaphore,
-    patience: Option<Patience>,
+    call_timeout: Option<CallTimeout>,
     breaker: Option<Arc<CircuitBreaker>>,
 }
 
 /// The call timeout of a server.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct CallTimeout {
     pub(crate) server: BackendName,
     pub(crate) limit: Duration,
 }
@@ -39,21 +39,21 @@ impl Limited {
         at_once: usize,
         breaker: Arc<CircuitBreaker>,
     ) -> Self {
-        let patience = server
+        let call_timeout = server
             .spec
             .call_limit()
-            .map(|limit| Patience { server: BackendName::new(server.name.as_str()), limit });
-        Self { breaker: Some(breaker), ..Self::new(backend, at_once).within(patience) }
+            .map(|limit| CallTimeout { server: BackendName::new(server.name.as_str()), limit });
+        Self { breaker: Some(breaker), ..Self::new(backend, at_once).with_timeout(call_timeout) }
     }
 
     pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
         let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
-        Self { backend, room, patience: None, breaker: None }
+        Self { backend, room, call_timeout: None, breaker: None }
     }
 
     /// Sets the call timeout.
-    pub(crate) fn within(self, patience: Option<Patience>) -> Self {
-        Self { patience, ..self }
+    pub(crate) fn with_timeout(self, call_timeout: Option<CallTimeout>) -> Self {
+        Self { call_timeout, ..self }
     }
 
     /// Does the work when there is room.
@@ -78,7 +78,7 @@ impl Limited {
 
     /// Waits within the call timeout. Time in the queue does not count.
     async fn done<T>(&self, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
-        let Some(Patience { server, limit }) = &self.patience else { return work.await };
+        let Some(CallTimeout { server, limit }) = &self.call_timeout else { return work.await };
         timeout(*limit, work).await.unwrap_or_else(|_| {
             let seconds = limit.as_secs();
             let reason = format!(
@@ -122,7 +122,7 @@ mod tests {
         spooled::ToolResult,
     };
 
-    use super::{Limited, Patience};
+    use super::{CallTimeout, Limited};
 
     /// A backend that never replies.
     #[derive(Debug)]
@@ -161,7 +161,8 @@ mod tests {
     async fn a_server_that_does_not_answer_is_given_up() {
         let server = BackendName::new("slow");
         let limit = Duration::from_secs(7);
-        let limited = Limited::new(Arc::new(Silent), 1).within(Some(Patience { server, limit }));
+        let limited =
+            Limited::new(Arc::new(Silent), 1).with_timeout(Some(CallTimeout { server, limit }));
         let (client, caller) = (NoClient::shared(), Caller::local());
         let cx = CallContext { client: &client, caller: &caller, tools: &Silent };
         let what = ResourceOperation::Read { uri: "a:b".to_owned() };

@@ -4,7 +4,13 @@
 //! Only calls that get no answer count: the server cannot be reached, the connection is lost, or the call timeout passes.
 //! An error of a tool is an answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use muster_core::{backoff::Backoff, call::CallError, lock::Lock, name::BackendName};
 use tokio::time::Instant;
@@ -17,6 +23,8 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration:
 pub struct CircuitBreaker {
     server: BackendName,
     state: Lock<State>,
+    /// Whether a call got no answer since the last answer. Calls of a server that answers take no lock.
+    has_failed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -57,25 +65,31 @@ impl CircuitBreaker {
     /// The closed circuit breaker of a server, which opens after `threshold` failures in a row; 0 for never.
     pub(crate) fn new(server: &str, threshold: u16) -> Arc<Self> {
         let state = State { threshold: threshold.into(), ..State::default() };
-        Arc::new(Self { server: BackendName::new(server), state: Lock::new(state) })
+        let (server, has_failed) = (BackendName::new(server), AtomicBool::new(false));
+        Arc::new(Self { server, state: Lock::new(state), has_failed })
     }
 
     /// Replaces the threshold.
     pub(crate) fn set_threshold(&self, threshold: u16) {
-        let mut state = self.state.lock();
-        state.threshold = threshold.into();
+        self.state.lock().threshold = threshold.into();
         if threshold == 0 {
-            state.close();
+            self.close();
         }
     }
 
     /// Fails if a call would fail at once.
     pub(crate) fn check(&self) -> Result<(), CallError> {
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.state.lock().refusal().map_or(Ok(()), |open| Err(self.error(open)))
     }
 
     /// Begins a call.
     pub(crate) fn begin(&self) -> Result<Attempt<'_>, CallError> {
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return Ok(Attempt { breaker: self, is_probe: false });
+        }
         let mut state = self.state.lock();
         if let Some(open) = state.refusal() {
             return Err(self.error(open));
@@ -92,7 +106,9 @@ impl CircuitBreaker {
 
     /// Closes it: the server is connected again.
     pub(crate) fn close(&self) {
-        self.state.lock().close();
+        let mut state = self.state.lock();
+        state.close();
+        self.has_failed.store(false, Ordering::Relaxed);
     }
 
     fn error(&self, open: OpenCircuit) -> CallError {
@@ -128,14 +144,21 @@ impl Attempt<'_> {
     /// Counts the result of the call.
     pub(crate) fn end<T>(self, result: &Result<T, CallError>) {
         let has_failed = matches!(result, Err(CallError::Unavailable { no_answer: true, .. }));
-        let mut state = self.breaker.state.lock();
-        if !has_failed {
-            if state.opened > 0 {
-                tracing::info!(server = self.breaker.server.as_str(), "it answers again");
-            }
-            state.close();
+        if !has_failed && !self.breaker.has_failed.load(Ordering::Relaxed) {
             return;
         }
+        let mut state = self.breaker.state.lock();
+        if !has_failed {
+            let was_open = state.opened > 0;
+            state.close();
+            self.breaker.has_failed.store(false, Ordering::Relaxed);
+            drop(state);
+            if was_open {
+                tracing::info!(server = self.breaker.server.as_str(), "it answers again");
+            }
+            return;
+        }
+        self.breaker.has_failed.store(true, Ordering::Relaxed);
         state.failures += 1;
         let is_enough = state.threshold > 0 && state.failures >= state.threshold;
         // Calls that began before it opened neither extend the pause nor lengthen the next one.

@@ -3,12 +3,14 @@
 //! A tool's name, description, schema and code are in one place, in the file of its family. Arguments arrive
 //! as they were sent, because a tool words the errors about them itself.
 
+mod access;
 mod args;
 mod auth;
 mod calls;
 mod config;
 mod events;
 mod mcpserver;
+mod policy;
 mod service;
 mod serviceclass;
 mod stats;
@@ -22,6 +24,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
     catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry},
+    effect::Effect,
     json::{Raw, RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -36,7 +39,7 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[CoreTool]; 11] = [
+const FAMILIES: [&[CoreTool]; 13] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
@@ -48,6 +51,8 @@ const FAMILIES: [&[CoreTool]; 11] = [
     stats::TOOLS,
     calls::TOOLS,
     auth::TOOLS,
+    policy::TOOLS,
+    access::TOOLS,
 ];
 
 /// A core tool.
@@ -105,6 +110,9 @@ pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
     (source(), Arc::new(CoreTools { handle, tools }))
 }
 
+/// The tools that only read although their names do not say so.
+const READS: [&str; 2] = ["core_calls_draft", "core_config_problems"];
+
 /// The tools in the catalog.
 pub(crate) fn source() -> CatalogSource {
     let backend = BackendName::new(CORE_BACKEND);
@@ -123,7 +131,7 @@ pub(crate) fn source() -> CatalogSource {
         input_schema: raw(&(tool.schema)()).into(),
         params: None,
         definition: None,
-        effect: None,
+        effect: READS.contains(&tool.name).then_some(Effect::Read),
         validator: Arc::new(Validator::unchecked()),
         audience: tool.audience,
     });

@@ -4,14 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     call::{Caller, Role},
+    caller_directory::CallerDirectory,
     catalog::{CatalogSnapshot, NameCollision},
     connect::Connector,
     logins::LoginService,
     policy::DestructiveTools,
     request::Change,
+    shared::ReplicaLink,
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_gateway::{dispatch::GatewaySnapshot, embeddings::ToolEmbeddings};
+use muster_gateway::{
+    dispatch::GatewaySnapshot, embeddings::ToolEmbeddings, step_runner::StepRunner,
+};
 use muster_telemetry::Telemetry;
 use tokio::{
     sync::{broadcast, mpsc, oneshot, watch},
@@ -26,6 +30,7 @@ use crate::{
     handle::Handle,
     principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
+    resource_status,
     server_logs::ServerLogs,
     services::{self, Services},
     status_files,
@@ -33,6 +38,7 @@ use crate::{
     supervisor::{Supervisor, Timing},
     view::View,
     watch as files_watch, workflows,
+    workflows::UnsavedRuns,
 };
 
 /// The queue of the reconciler; units wait when it is full.
@@ -63,6 +69,10 @@ pub struct EngineOptions {
     pub logins: Option<Arc<dyn LoginService>>,
     /// The observer of calls, whose counters core tools show.
     pub telemetry: Telemetry,
+    /// This replica of the gateway, if there are several.
+    pub replica: Option<Arc<dyn ReplicaLink>>,
+    /// Knows who may use the gateway.
+    pub directory: Option<Arc<dyn CallerDirectory>>,
 }
 
 impl EngineOptions {
@@ -78,6 +88,8 @@ impl EngineOptions {
             calls_at_once: 64,
             logins: None,
             telemetry: Telemetry::default(),
+            replica: None,
+            directory: None,
         }
     }
 }
@@ -91,19 +103,17 @@ pub struct Engine {
     tasks: TaskTracker,
 }
 
-/// Prepares the folders, and warns of settings without effect.
-fn prepare(store: &ConfigStore, files: &Files) {
+/// Prepares the folders.
+fn prepare(store: &ConfigStore) {
     if let Err(error) = store.prepare() {
         tracing::warn!("cannot write to {}: {error}", store.root().display());
-    }
-    if files.settings.kubernetes {
-        tracing::warn!("`kubernetes: true` has no effect: resources are files");
     }
 }
 
 impl Engine {
     /// Starts from `files`, which were just read from `store`. Returns at once; servers connect concurrently
     /// afterwards.
+    #[expect(clippy::too_many_lines, reason = "each part is made from the ones before it")]
     pub fn start(store: ConfigStore, files: Files, options: EngineOptions) -> Self {
         let EngineOptions {
             connect,
@@ -115,8 +125,10 @@ impl Engine {
             calls_at_once,
             logins,
             telemetry,
+            replica,
+            directory,
         } = options;
-        prepare(&store, &files);
+        prepare(&store);
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
         store.forget_services(&files);
         let journal = EventJournal::start(store.state(), &tasks);
@@ -125,7 +137,8 @@ impl Engine {
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
-        let executions = Arc::new(workflows::Executions::new(store.state(), tasks.clone()));
+        let executions = workflows::Executions::new(store.state(), tasks.clone());
+        let executions = Arc::new(executions.shared_by(replica));
         let services = Services::new(services::Deps {
             store: Arc::clone(&store),
             journal: journal.clone(),
@@ -160,9 +173,10 @@ impl Engine {
             telemetry,
             executions,
             logs: ServerLogs::default(),
+            directory,
         };
         let workflows = workflows::Deps::of(&handle);
-        workflows::take_up(&workflows, &files.definitions(), &tasks);
+        workflows::take_up(&workflows, &files, &views, &tasks);
         let outputs = Outputs { state, view, changes: changes.clone() };
         let deps = reconcile::Deps {
             store: Arc::clone(&store),
@@ -181,7 +195,7 @@ impl Engine {
         let reconciler = Reconciler::new(deps, outputs, supervisor, state, files);
         tasks.spawn(reconciler.run(received));
         tasks.spawn(files_watch::watch(Arc::clone(&store), inputs, timing));
-        tasks.spawn(status_files::keep(store, views, timing.file_debounce));
+        keep_statuses(store, &handle, timing, &tasks);
         Self { handle, changes, endpoint, tasks }
     }
 
@@ -198,6 +212,11 @@ impl Engine {
     /// The connections that callers have for themselves.
     pub fn principals(&self) -> Arc<Principals> {
         Arc::clone(&self.handle.principals)
+    }
+
+    /// What runs unsaved workflows.
+    pub fn step_runner(&self) -> Arc<dyn StepRunner> {
+        Arc::new(UnsavedRuns::new(self.handle.clone()))
     }
 
     /// The change notifications for clients.
@@ -261,6 +280,16 @@ impl Engine {
             tracing::warn!("{} tasks did not end in time", self.tasks.len());
         }
     }
+}
+
+/// Writes the statuses of servers, and those of all definitions where the store has a place for them.
+fn keep_statuses(store: Arc<ConfigStore>, handle: &Handle, timing: Timing, tasks: &TaskTracker) {
+    let (views, pause) = (handle.view.clone(), timing.file_debounce);
+    if store.definitions().status().is_some() {
+        let (store, views) = (Arc::clone(&store), views.clone());
+        tasks.spawn(resource_status::keep(store, views, handle.state.clone(), pause));
+    }
+    tasks.spawn(status_files::keep(store, views, pause));
 }
 
 /// The snapshot before any file is read: the gateway's own tools.

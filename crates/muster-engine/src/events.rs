@@ -15,8 +15,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::disk::Disk;
-pub(crate) use self::follow::Following;
 pub use self::{
+    follow::Following,
     query::{Filter, TimeError, duration, parse_time},
     reason::{Kind, Reason},
 };
@@ -51,6 +51,15 @@ pub struct Event {
     pub source: String,
 }
 
+impl Event {
+    /// Whether every gateway of the same configuration records it by itself: what happens to a server or a definition,
+    /// as opposed to what one gateway was asked to do.
+    pub fn is_shared(&self) -> bool {
+        Reason::ALL_SHARED.iter().any(|reason| reason.as_str() == self.reason)
+            || self.involved_object.kind == Kind::McpServer.as_str()
+    }
+}
+
 mod rfc3339 {
     use jiff::Timestamp;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
@@ -79,7 +88,7 @@ pub struct InvolvedObject {
 #[derive(Debug, Clone)]
 pub struct EventJournal {
     entries: mpsc::Sender<Entry>,
-    told: broadcast::Sender<Arc<Event>>,
+    published: broadcast::Sender<Arc<Event>>,
     /// Closed when followers must stop.
     ending: CancellationToken,
     tasks: TaskTracker,
@@ -98,8 +107,8 @@ impl EventJournal {
     pub(crate) fn start(root: &Path, tasks: &TaskTracker) -> Self {
         let (entries, heard) = mpsc::channel(WAITING);
         tasks.spawn(keep(Disk::new(root), heard));
-        let (told, _) = broadcast::channel(FOLLOWED);
-        Self { entries, told, ending: CancellationToken::new(), tasks: tasks.clone() }
+        let (published, _) = broadcast::channel(FOLLOWED);
+        Self { entries, published, ending: CancellationToken::new(), tasks: tasks.clone() }
     }
 
     /// Records an event.
@@ -119,7 +128,7 @@ impl EventJournal {
         };
         let event = Arc::new(event);
         // An error means that there is no follower.
-        drop(self.told.send(Arc::clone(&event)));
+        drop(self.published.send(Arc::clone(&event)));
         if let Err(mpsc::error::TrySendError::Full(Entry::Happened(event))) =
             self.entries.try_send(Entry::Happened(event))
         {
@@ -128,8 +137,8 @@ impl EventJournal {
     }
 
     /// The events from now on.
-    pub(crate) fn follow(&self) -> Following {
-        Following { events: self.told.subscribe(), ending: self.ending.clone() }
+    pub fn follow(&self) -> Following {
+        Following { events: self.published.subscribe(), ending: self.ending.clone() }
     }
 
     /// Runs a follower in the background.

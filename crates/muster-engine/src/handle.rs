@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{
     call::{Caller, Role},
+    caller_directory::CallerDirectory,
     policy::DestructiveTools,
 };
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
@@ -11,7 +12,7 @@ use muster_telemetry::Telemetry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    events::EventJournal,
+    events::{Event, EventJournal, Kind},
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     server_logs::ServerLogs,
@@ -39,9 +40,12 @@ pub(crate) struct Handle {
     pub(crate) executions: Arc<Executions>,
     /// What local servers wrote beside the protocol.
     pub(crate) logs: ServerLogs,
+    /// Knows who may use the gateway.
+    pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
 }
 
 /// The servers that a caller may know of: those whose tools the caller can see. Operators know all.
+#[derive(Debug, Clone)]
 pub(crate) struct VisibleServers(Arc<GatewaySnapshot>);
 
 impl VisibleServers {
@@ -51,6 +55,12 @@ impl VisibleServers {
         snapshot.policy.role() == Role::Operator
             || snapshot.catalog.source(server).is_some()
             || snapshot.absent.values().any(|absent| absent.server.as_str() == server)
+    }
+
+    /// Whether the caller may know of an event. Where no server is hidden, those of deleted servers are not either.
+    pub(crate) fn has_event(&self, event: &Event) -> bool {
+        let object = &event.involved_object;
+        object.kind != Kind::McpServer.as_str() || self.0.policy.is_open() || self.has(&object.name)
     }
 
     /// The part of the gateway that the caller sees.

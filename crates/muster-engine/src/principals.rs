@@ -127,7 +127,7 @@ impl Principals {
         let own = self.own(&caller.owner());
         for known in own.due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
-            let attempt = own.begin_attempt();
+            let attempt = own.begin_attempt(&known.server.name);
             let person = LoginSubject::of(caller);
             self.deps.tasks.spawn(async move {
                 // Requests wait until it is dropped.
@@ -180,7 +180,7 @@ impl Principals {
         let connected = connected.await;
         if method.is_silent() {
             let own = self.own(&person.owner);
-            own.note_sso(&known.server.name, connected.is_err());
+            own.note_sso(&known.server.name, connected.as_ref().err().map(sso_error));
             self.record_sso(method, known, connected.as_ref().err());
         }
         connected
@@ -213,6 +213,7 @@ impl Principals {
         if let Some(own) = self.find(owner) {
             own.disconnect(server, &self.deps.changes);
             own.stop_retrying(server);
+            own.note_sso(server, None);
         }
     }
 
@@ -240,6 +241,7 @@ impl Principals {
         for server in own.outdated(|_| false) {
             own.disconnect(&server, &self.deps.changes);
             own.stop_retrying(&server);
+            own.note_sso(&server, None);
         }
     }
 
@@ -287,11 +289,16 @@ impl Principals {
             (AuthMethod::Forwarded, true) => Reason::McpServerTokenForwardingFailed,
             (AuthMethod::Login, _) => return,
         };
-        let detail = error.map(|error| crate::redact::error(&error.to_string()));
+        let detail = error.map(sso_error);
         let server = &known.server;
         let detail = detail.unwrap_or_default();
         self.deps.journal.tell(reason, &server.name, &server.namespace, &detail);
     }
+}
+
+/// Why single sign-on failed, without secrets.
+fn sso_error(error: &LoginError) -> String {
+    crate::redact::error(&error.to_string())
 }
 
 /// The server as the login service sees it.

@@ -15,8 +15,8 @@ mod workflows;
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::Backend, catalog::CatalogSource, cli::CliConfig, name::BackendName,
-    policy::DestructiveTools, request::Change,
+    backend::Backend, catalog::CatalogSource, cli::CliConfig, logins::AuthMethod,
+    name::BackendName, policy::DestructiveTools, request::Change,
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
@@ -200,6 +200,7 @@ impl Reconciler {
     /// Publishes the new state, and notifies clients of changes.
     fn publish(&mut self) {
         self.state.absent = Arc::new(self.absent());
+        self.update_workflow_effects();
         self.check_policies();
         let hashes = ListHashes::of(&self.state);
         let changed = hashes.changes_since(&self.list_hashes);
@@ -230,7 +231,9 @@ impl Reconciler {
                 | ServerCondition::Stopping
                 | ServerCondition::AuthRequired => return None,
             };
+            let auth = known.server.spec.auth.as_ref();
             let absent = Absent {
+                uses_sso: auth.is_some_and(|auth| AuthMethod::of(auth).is_silent()),
                 error: report.error.clone(),
                 next_retry: report.next_retry.map(status::moment),
                 last: self.lost.get(name).map(Arc::clone),
@@ -252,6 +255,7 @@ impl Reconciler {
                 .flatten()
                 .cloned()
                 .collect(),
+            generations: Arc::clone(&self.files.generations),
         }));
     }
 

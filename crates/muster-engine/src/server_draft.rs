@@ -99,8 +99,8 @@ impl ServerDraft {
         self.drop_secrets(&mut server.spec.clone())
     }
 
-    /// Drops the secrets of a spec that gets another address or program. Whoever reads what is sent there has
-    /// not proved to know them.
+    /// Drops the secrets of a spec that gets another address or program. The new recipient
+    /// has not proved to know them.
     fn drop_secrets(&self, spec: &mut McpServerSpec) -> Vec<String> {
         let differs = |name: &str, now: Value| {
             let cleared = self.is_cleared(name) && now != "" && now != json!([]);

@@ -43,7 +43,8 @@ pub(crate) async fn keep(
             }
             stored = status;
         }
-        let in_files = view.settings.write_status;
+        // Where statuses belong to definitions, they are reported instead (`resource_status`).
+        let in_files = view.settings.write_status && store.definitions().status().is_none();
         for known in view.servers.values().filter(|_| in_files) {
             let status = known.status.stored(known.server.spec.kind);
             if known.status.condition.is_transitional() || written.get(&known.path) == Some(&status)

@@ -1,9 +1,11 @@
-//! The configuration directory, read as a whole and written one file at a time.
+//! The configuration: settings in a file, definitions behind a port, read as a whole and written one at a time.
 //!
-//! **Invariants:** a file is replaced atomically; a file that was deleted is never recreated; an invalid file
+//! **Invariants:** a file is replaced atomically; a definition that was deleted is never recreated; an invalid one
 //! never keeps another from being read.
 
+mod folder;
 mod listings;
+mod port;
 mod read;
 mod services;
 mod workflows;
@@ -19,6 +21,7 @@ use std::{
 pub use muster_config::Severity;
 use muster_config::{
     LoadError, Warning,
+    kinds::DefinitionKind,
     mcpserver::{self, McpServer, McpServerStatus},
     service::ServiceFile,
     settings::{self, Settings},
@@ -32,19 +35,23 @@ use muster_core::{
 };
 use muster_workflow::{Workflow, service::ServiceClass};
 use thiserror::Error;
-use tokio::sync::Mutex;
 
-/// The configuration directory.
+pub use self::port::{
+    DefinitionStatus, DefinitionStore, StatusCondition, StatusSink, StoredText, TextEdit,
+};
+use self::{folder::FolderStore, write::Writing};
+
+/// The configuration directory, with definitions in its folders or elsewhere.
 #[derive(Debug)]
 pub struct ConfigStore {
     root: PathBuf,
     /// What the gateway stores for itself.
     state: PathBuf,
-    /// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
-    writing: Mutex<()>,
+    definitions: Arc<dyn DefinitionStore>,
+    writing: Writing,
 }
 
-/// The contents of the directory.
+/// The contents of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     /// `config.yaml`.
@@ -65,6 +72,8 @@ pub struct Files {
     pub toolsets: BTreeMap<String, ToolsetFile>,
     /// The problems, by file and line.
     pub problems: Vec<FileProblem>,
+    /// The generations of definitions by path, if their store counts them.
+    pub generations: Arc<BTreeMap<PathBuf, i64>>,
 }
 
 /// A server and its file.
@@ -74,6 +83,8 @@ pub struct ServerFile {
     pub path: PathBuf,
     /// Its definition.
     pub server: Arc<McpServer>,
+    /// The number of changes of the secrets that it refers to.
+    pub secret_changes: u64,
 }
 
 /// A workflow and its file.
@@ -123,7 +134,7 @@ impl PartialEq for PolicyFile {
 
 impl Files {
     /// The workflows without their files.
-    pub(crate) fn definitions(&self) -> Arc<BTreeMap<String, Arc<Workflow>>> {
+    pub fn definitions(&self) -> Arc<BTreeMap<String, Arc<Workflow>>> {
         let workflows = self.workflows.iter();
         let workflows = workflows.map(|(name, file)| (name.clone(), Arc::clone(&file.workflow)));
         Arc::new(workflows.collect())
@@ -197,20 +208,14 @@ pub enum WriteError {
     },
 }
 
-const SERVERS: &str = "mcpservers";
-const WORKFLOWS: &str = "workflows";
-const CLASSES: &str = "serviceclasses";
-const SERVICES: &str = "services";
-const CLIS: &str = "clis";
-const POLICIES: &str = "policies";
-const TOOLSETS: &str = "toolsets";
 const CONFIG: &str = "config.yaml";
 
 impl ConfigStore {
-    /// The directory at `root`, which need not exist yet, with its state in it.
+    /// The directory at `root`, which need not exist yet, with its definitions and its state in it.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        Self { state: root.clone(), root, writing: Mutex::new(()) }
+        let definitions = Arc::new(FolderStore::new(&root));
+        Self { state: root.clone(), definitions, root, writing: Writing::default() }
     }
 
     /// The same directory with its state elsewhere.
@@ -219,9 +224,20 @@ impl ConfigStore {
         Self { state: state.into(), ..self }
     }
 
+    /// The same settings with definitions elsewhere: of the directory only `config.yaml` is read.
+    #[must_use]
+    pub fn with_definitions(self, definitions: Arc<dyn DefinitionStore>) -> Self {
+        Self { definitions, ..self }
+    }
+
     /// The path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The folder of secrets that files refer to.
+    pub fn secrets(&self) -> PathBuf {
+        self.root.join("secrets")
     }
 
     /// The folder of the state.
@@ -229,25 +245,31 @@ impl ConfigStore {
         &self.state
     }
 
+    /// The store of the definitions.
+    pub fn definitions(&self) -> &dyn DefinitionStore {
+        &*self.definitions
+    }
+
     /// The directory and the folders in it that are read.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES, TOOLSETS];
-        let below = below.map(|name| self.root.join(name));
-        std::iter::once(self.root.clone()).chain(below).collect()
+        std::iter::once(self.root.clone()).chain(self.definitions.folders()).collect()
     }
 
     /// Creates the folders for definitions, so that files can be dropped into them, and removes what interrupted writes
     /// left.
     pub fn prepare(&self) -> io::Result<()> {
-        self.folders().iter().for_each(|folder| write::remove_stale(folder));
-        [SERVERS, WORKFLOWS, CLASSES]
-            .iter()
-            .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
+        write::remove_stale(&self.root);
+        self.definitions.prepare()
+    }
+
+    /// Reads `config.yaml` only. Blocks.
+    pub fn load_settings(&self) -> Files {
+        read::settings_only(&self.root)
     }
 
     /// Reads everything. A file that cannot be read now keeps its contents of `before`. Blocks.
     pub fn load(&self, before: &Files) -> Files {
-        let mut files = read::load(&self.root, before);
+        let mut files = read::load(&self.root, &*self.definitions, before);
         self.add_service_records(&mut files);
         files
     }
@@ -261,10 +283,8 @@ impl ConfigStore {
 
     /// Writes a new server.
     pub(crate) async fn create(&self, server: &McpServer) -> Result<(), WriteError> {
-        let folder = self.root.join(SERVERS);
-        let path = folder.join(format!("{}.yaml", server.name));
         let text = mcpserver::text(server);
-        self.exclusively(move || write::create(&folder, &path, &text)).await
+        self.definitions.create(DefinitionKind::McpServer, &server.name, text).await
     }
 
     /// Rewrites a server, if its file is unchanged.
@@ -273,25 +293,20 @@ impl ConfigStore {
         file: &ServerFile,
         server: &McpServer,
     ) -> Result<(), WriteError> {
-        let ServerFile { path, server: before } = file.clone();
-        let server = server.clone();
-        self.exclusively(move || {
-            let now = write::read(&path)?;
-            let known = mcpserver::parse(&now, &before.name);
-            if !known.is_ok_and(|known| known.value.spec == before.spec) {
-                return Err(WriteError::Changed(path));
-            }
-            let next = mcpserver::with_spec(&now, &server);
-            let next = next.unwrap_or_else(|| mcpserver::text(&server));
-            write::replace(&path, &next, |current| current == now)
-        })
-        .await
+        let (before, server) = (Arc::clone(&file.server), server.clone());
+        let edit = move |now: &str| {
+            let known = mcpserver::parse(now, &before.name);
+            let is_meant = known.is_ok_and(|known| known.value.spec == before.spec);
+            is_meant.then(|| {
+                mcpserver::with_spec(now, &server).unwrap_or_else(|| mcpserver::text(&server))
+            })
+        };
+        self.definitions.change(&file.path, Box::new(edit)).await
     }
 
-    /// Deletes a file.
+    /// Deletes a definition.
     pub(crate) async fn delete(&self, path: &Path) -> Result<(), WriteError> {
-        let path = path.to_owned();
-        self.exclusively(move || write::delete(&path)).await
+        self.definitions.delete(path).await
     }
 
     /// The text of `config.yaml`, if there is one. Blocks.
@@ -381,12 +396,7 @@ impl ConfigStore {
         &self,
         work: impl FnOnce() -> Result<(), WriteError> + Send + 'static,
     ) -> Result<(), WriteError> {
-        let _turn = self.writing.lock().await;
-        let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|error| {
-            let source = io::Error::other(error);
-            Err(WriteError::Io { path: self.root.clone(), source })
-        })
+        self.writing.exclusively(&self.root, work).await
     }
 }
 

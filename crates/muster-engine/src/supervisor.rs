@@ -42,6 +42,8 @@ pub struct Timing {
     pub resync_interval: Duration,
     /// The timeout for closing a connection.
     pub close_timeout: Duration,
+    /// How often a remote server is asked whether it is still there; none for never: the next call notices.
+    pub check_interval: Option<Duration>,
 }
 
 impl Default for Timing {
@@ -56,6 +58,7 @@ impl Default for Timing {
             file_debounce: Duration::from_millis(200),
             resync_interval: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
+            check_interval: None,
         }
     }
 }

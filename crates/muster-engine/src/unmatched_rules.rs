@@ -101,7 +101,7 @@ fn catalog(
         Some(server_offer::source(prefix, &file.server, listing))
     });
     let definitions = files.definitions();
-    let ours = [core_tools::source(), workflows::source(definitions.values())];
+    let ours = [core_tools::source(), workflows::source(&definitions)];
     CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard))
 }
 

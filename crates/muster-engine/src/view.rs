@@ -24,6 +24,8 @@ pub struct View {
     pub classes: Arc<BTreeMap<String, ClassFile>>,
     /// The problems of files.
     pub problems: Arc<[FileProblem]>,
+    /// The generations of definitions by path, if their store counts them.
+    pub generations: Arc<BTreeMap<PathBuf, i64>>,
 }
 
 /// A server and its status.
@@ -33,6 +35,8 @@ pub struct ServerEntry {
     pub server: Arc<McpServer>,
     /// Its file.
     pub path: PathBuf,
+    /// The number of changes of the secrets that it refers to.
+    pub secret_changes: u64,
     /// Its status.
     pub status: ServerStatus,
     /// The size of its offer.
@@ -56,5 +60,12 @@ impl View {
     /// The number of servers that are up.
     pub fn connected(&self) -> usize {
         self.servers.values().filter(|known| known.status.condition.is_up()).count()
+    }
+
+    /// The number of servers that start with the gateway and of which it is not known yet whether they can be used.
+    pub fn starting(&self) -> usize {
+        let untried =
+            |known: &&Arc<ServerEntry>| known.server.spec.auto_start && known.status.is_untried();
+        self.servers.values().filter(untried).count()
     }
 }

@@ -47,18 +47,21 @@ pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, 
         tokio::select! {
             () = inputs.closed() => return,
             () = sleep(timing.resync_interval) => (),
-            () = edited.notified() => settle(&edited, timing.file_debounce).await,
+            () = edited.notified() => settle(|| edited.notified(), timing.file_debounce).await,
+            () = store.definitions().changed() => {
+                settle(|| store.definitions().changed(), timing.file_debounce).await;
+            }
             () = folders.root_replaced(store.root()) => (),
         }
     }
 }
 
 /// Debounces: waits until there are no edits for a moment.
-async fn settle(edited: &Notify, pause: Duration) {
+async fn settle<F: Future<Output = ()>>(edited: impl Fn() -> F, pause: Duration) {
     let end = Instant::now() + pause * LONGEST_BURST;
     loop {
         let quiet = (Instant::now() + pause).min(end);
-        if timeout_at(quiet, edited.notified()).await.is_err() {
+        if timeout_at(quiet, edited()).await.is_err() {
             return;
         }
         if Instant::now() >= end {

@@ -1,11 +1,15 @@
 //! The backend of workflows: each is a tool whose steps call tools through the dispatcher.
 
+mod effects;
 mod execution;
 mod executions;
 mod host;
 mod index;
+mod inherit;
 mod resume;
+mod shared_runs;
 mod source;
+mod unsaved;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,11 +19,14 @@ use muster_core::{
     policy::Permitted,
     spooled::ToolResult,
 };
-use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
+use muster_gateway::{
+    call_turns::CallTurns,
+    dispatch::{CallerSnapshots as _, GatewaySnapshot},
+};
 use muster_telemetry::Telemetry;
 use muster_workflow::{
     JsonObject, Workflow, arguments,
-    content::with_execution_id,
+    content::{with_blocks, with_execution_id},
     find_cycle,
     report::ReplyDetail,
     run::{self, CompletedSteps, RunOutcome, RunResult},
@@ -27,11 +34,12 @@ use muster_workflow::{
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
-use self::{execution::RunningExecution, host::Runner};
+use self::{execution::RunningExecution, executions::Origin, host::Runner};
 pub(crate) use self::{
     executions::{Executions, GetError, Query, owner},
     resume::take_up,
-    source::source,
+    source::{source, updated_source},
+    unsaved::UnsavedRuns,
 };
 use crate::{
     events::{EventJournal, Reason},
@@ -99,18 +107,31 @@ impl Workflows {
             Ok(input) => (input, None),
             Err(unfit) => (given, Some(unfit)),
         };
-        let live = match self.deps.executions.begin(workflow, input.clone(), cx.caller).await {
+        let begun = self.begin(workflow, input.clone(), cx.caller, Origin::Saved).await;
+        let live = match begun {
             Ok(live) => live,
-            Err(error) => {
-                return Outcome::failure(format!("the run cannot be recorded: {error}"));
-            }
+            Err(failure) => return failure,
         };
-        self.tell(workflow, Reason::WorkflowExecutionStarted, live.id());
-        self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
         match unfit {
             Some(unfit) => self.end(workflow, live, refused(unfit.to_string())).await,
             None => self.run(cx, workflow, live, input, CompletedSteps::new(), detail).await,
         }
+    }
+
+    /// Opens the record of a run.
+    async fn begin(
+        &self,
+        workflow: &Workflow,
+        input: JsonObject,
+        caller: &Caller,
+        origin: Origin,
+    ) -> Result<RunningExecution, Outcome> {
+        let begun = self.deps.executions.begin(workflow, input, caller, origin).await;
+        let live = begun
+            .map_err(|error| Outcome::failure(format!("the run cannot be recorded: {error}")))?;
+        self.tell(workflow, Reason::WorkflowExecutionStarted, live.id());
+        self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
+        Ok(live)
     }
 
     /// Runs a workflow to its end.
@@ -124,30 +145,57 @@ impl Workflows {
         past: CompletedSteps,
         detail: ReplyDetail,
     ) -> Outcome {
-        let host = Runner::new(cx, workflow, &live, &self.deps);
-        let ended = run::run(workflow, input, &host, past, detail).await;
-        self.end(workflow, live, ended).await
+        match self.interpret(cx, workflow, &live, None, input, past, detail).await {
+            Some(ended) => self.end(workflow, live, ended).await,
+            None => live.disown().await,
+        }
+    }
+
+    /// Runs the steps of a workflow, each in its turn if there are turns. `None` if another gateway has taken the run
+    /// over.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the run")]
+    async fn interpret(
+        &self,
+        cx: CallContext<'_>,
+        workflow: &Workflow,
+        live: &RunningExecution,
+        turns: Option<CallTurns>,
+        input: JsonObject,
+        past: CompletedSteps,
+        detail: ReplyDetail,
+    ) -> Option<RunOutcome> {
+        let host = Runner::new(cx, workflow, live, &self.deps, turns);
+        tokio::select! {
+            ended = run::run(workflow, input, &host, past, detail) => Some(ended),
+            () = live.lost() => None,
+        }
     }
 
     async fn end(&self, workflow: &Workflow, live: RunningExecution, ended: RunOutcome) -> Outcome {
         let id = live.id().to_owned();
-        let RunOutcome { result: answer, error, reports } = ended;
-        let failed = error.is_some();
-        match &error {
-            None => self.tell(workflow, Reason::WorkflowExecutionCompleted, &id),
-            Some(error) => self.tell(workflow, Reason::WorkflowExecutionFailed, error),
-        }
-        let result = match &answer {
-            RunResult::Value(result) if !failed => result.clone(),
-            RunResult::Value(_) | RunResult::Tool(_) | RunResult::Error(_) => Json::Null,
-        };
-        live.end(&reports, result, error).await;
-        let outcome = match answer {
+        self.close(workflow, live, &ended).await;
+        let failed = ended.error.is_some();
+        let RunOutcome { result, blocks, .. } = ended;
+        let outcome = match result {
             RunResult::Value(result) => text(&result, failed),
             RunResult::Tool(outcome) => outcome,
             RunResult::Error(error) => text(&json!({"execution_id": "", "error": error}), true),
         };
-        with_execution_id(outcome, &id)
+        with_blocks(with_execution_id(outcome, &id), blocks)
+    }
+
+    /// Writes the record of a run that ended.
+    async fn close(&self, workflow: &Workflow, live: RunningExecution, ended: &RunOutcome) {
+        let RunOutcome { result: answer, error, reports, .. } = ended;
+        match error {
+            None => self.tell(workflow, Reason::WorkflowExecutionCompleted, live.id()),
+            Some(error) => self.tell(workflow, Reason::WorkflowExecutionFailed, error),
+        }
+        let result = match answer {
+            RunResult::Value(result) if error.is_none() => result.clone(),
+            RunResult::Value(_) | RunResult::Tool(_) | RunResult::Error(_) => Json::Null,
+        };
+        live.end(reports, result, error.clone()).await;
     }
 
     /// Why a workflow cannot start: for its caller, and for its events.
@@ -158,6 +206,12 @@ impl Workflows {
         if !missing.is_empty() {
             let why = format!("workflow {name} is not available (missing required tools)");
             return Some((why, format!("missing tools: {}", missing.join(", "))));
+        }
+        let most = caller.most_effect;
+        if let Some(excess) =
+            most.and_then(|most| effects::excess(workflow, &self.definitions, &state, most))
+        {
+            return Some((excess.to_string(), excess.to_string()));
         }
         let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
         let why = format!(
@@ -219,5 +273,6 @@ fn text(result: &Json, failed: bool) -> Outcome {
 }
 
 fn refused(error: String) -> RunOutcome {
-    RunOutcome { result: RunResult::Error(error.clone()), error: Some(error), reports: Vec::new() }
+    let (reports, blocks) = (Vec::new(), Vec::new());
+    RunOutcome { result: RunResult::Error(error.clone()), error: Some(error), reports, blocks }
 }

@@ -33,9 +33,13 @@ mod rig;
 mod service_life;
 #[path = "suite/services.rs"]
 mod services;
+#[path = "suite/sso.rs"]
+mod sso;
 #[path = "suite/static_servers.rs"]
 mod static_servers;
 #[path = "suite/supervision.rs"]
 mod supervision;
+#[path = "suite/unsaved.rs"]
+mod unsaved;
 #[path = "suite/workflows.rs"]
 mod workflows;

@@ -28,6 +28,8 @@ pub mod replace;
 pub mod run;
 pub mod serve;
 pub mod spill;
+pub mod thread_clock;
+pub mod thread_priority;
 mod tree;
 
 use muster_core::lock;

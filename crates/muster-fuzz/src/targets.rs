@@ -1,8 +1,11 @@
 //! The targets: one function for each kind of text that comes from outside.
 
 mod arguments;
+mod definitions;
 mod http_head;
 mod json_path;
+mod oauth_endpoints;
+mod scan;
 
 use std::sync::LazyLock;
 
@@ -15,7 +18,7 @@ use muster_core::{
     text::{for_terminal, log_name, printable},
 };
 use muster_mcp::wire::Message;
-use muster_template::{RenderContext, RenderLimits, Template};
+use muster_template::{RenderContext, RenderLimits, Template, simple};
 use serde_json::{Value, json, value::RawValue};
 
 /// Something that reads text from outside.
@@ -63,6 +66,7 @@ pub const TARGETS: &[FuzzTarget] = &[
             Ok(Message::parse(input).is_ok() || lenient)
         },
     },
+    scan::TARGET,
     http_head::TARGET,
     FuzzTarget {
         name: "yaml",
@@ -86,6 +90,7 @@ pub const TARGETS: &[FuzzTarget] = &[
             Ok(parsed.is_ok())
         },
     },
+    definitions::TARGET,
     FuzzTarget {
         name: "template",
         seeds: &[
@@ -119,8 +124,9 @@ pub const TARGETS: &[FuzzTarget] = &[
             "regexMatch ",
         ],
         execute: |input| {
-            let Ok(template) = Template::parse(input) else { return Ok(false) };
             let data = json!({"input": {"name": "ada", "list": [1, "two", null], "n": 5.5}});
+            drop(simple::render(input, &data));
+            let Ok(template) = Template::parse(input) else { return Ok(false) };
             let context = RenderContext {
                 limits: RenderLimits { steps: 20_000, bytes: 1 << 18 },
                 ..RenderContext::default()
@@ -173,6 +179,7 @@ pub const TARGETS: &[FuzzTarget] = &[
                 || params.is_some_and(|params| params.code.is_some()))
         },
     },
+    oauth_endpoints::TARGET,
     arguments::TARGET,
     FuzzTarget {
         name: "schema",

@@ -12,6 +12,8 @@ use crate::{condition::ServerCondition, dispatch::GatewaySnapshot};
 
 /// The tool that starts a server.
 const START: &str = "core_service_start";
+/// The tool that logs a caller in to a server.
+pub(crate) const LOGIN: &str = "core_auth_login";
 
 /// A server whose tools cannot be called now.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct Absent {
     pub server: BackendName,
     /// Its condition.
     pub condition: ServerCondition,
+    /// Whether it is connected with the caller's login at the gateway.
+    pub uses_sso: bool,
     /// Its last error. Never holds a secret.
     pub error: Option<String>,
     /// When it is tried again, in RFC 3339.
@@ -31,7 +35,13 @@ pub struct Absent {
 impl Absent {
     /// A server without a listing that is in this condition.
     pub fn new(server: BackendName, condition: ServerCondition) -> Self {
-        Self { server, condition, error: None, next_retry: None, last: None }
+        Self { server, condition, uses_sso: false, error: None, next_retry: None, last: None }
+    }
+
+    /// Whether its caller has to log in to it, and there is a tool for that.
+    pub(crate) fn requires_login(&self, state: &GatewaySnapshot) -> bool {
+        let is_required = self.condition == ServerCondition::AuthRequired && !self.uses_sso;
+        is_required && state.catalog.get(LOGIN).is_some()
     }
 
     /// Its last error in one short line.
@@ -50,7 +60,7 @@ impl Absent {
         });
         match (self.condition, &self.next_retry, start) {
             (ServerCondition::AuthRequired, _, Some(_)) => {
-                format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+                format!("log in with {LOGIN} {{\"server\": \"{server}\"}}")
             }
             (ServerCondition::AuthRequired, _, None) => "it requires a login".to_owned(),
             (ServerCondition::AwaitingApproval, ..) => {

@@ -1,23 +1,29 @@
-//! Work that may take long, off the threads that serve requests: a few jobs at a time, each until its
-//! caller leaves or its time is over.
+//! Work that may take long, off the threads that serve requests, and behind them where the processor is busy: a few
+//! jobs at a time, each until its caller leaves or its time is over.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read, Seek, SeekFrom},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
-use tokio::sync::Semaphore;
+use muster_core::lock::Lock;
+use muster_exec::{thread_clock, thread_priority};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, oneshot};
 
-/// How long a job may run.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// How much processor time a job may use.
+const CPU_LIMIT: Duration = Duration::from_secs(10);
+/// How long a job may take where the processor is busy.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Half of the cores, so that jobs never take the processor away from requests that are quick.
 static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     Semaphore::new((cores / 2).max(1))
 });
 
@@ -25,7 +31,8 @@ static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StopSignal {
     abandoned: Arc<AtomicBool>,
-    deadline: Option<Instant>,
+    /// When the job began, on a thread of its own.
+    began: Option<Instant>,
 }
 
 impl StopSignal {
@@ -37,7 +44,7 @@ impl StopSignal {
     /// Whether the caller has left, or the time is over.
     pub(crate) fn is_set(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
-            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            || self.began.is_some_and(|began| is_over(began.elapsed(), thread_clock::cpu_time))
     }
 
     /// Fails once the job should stop.
@@ -52,26 +59,55 @@ impl StopSignal {
     }
 }
 
-/// Runs a job on a thread of its own when there is room. Dropping the future signals the job to stop.
+/// The turns of callers: each has one job at a time, so that no caller's jobs queue before those of others.
+static TURNS: LazyLock<Lock<Turns>> = LazyLock::new(Lock::default);
+
+/// The turn of each caller.
+type Turns = BTreeMap<Arc<str>, Arc<Mutex<()>>>;
+
+/// Waits for the turn of a caller.
+async fn turn(caller: Arc<str>) -> OwnedMutexGuard<()> {
+    let turn = {
+        let mut turns = TURNS.lock();
+        // Those that nobody has or waits for.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(caller).or_default())
+    };
+    turn.lock_owned().await
+}
+
+/// Runs a job of a caller on a thread of its own when there is room. Dropping the future signals the job to stop.
 /// `None` if the job panicked.
 pub(crate) async fn run<T: Send + 'static>(
+    caller: Arc<str>,
     job: impl FnOnce(&StopSignal) -> T + Send + 'static,
 ) -> Option<T> {
+    let turn = turn(caller).await;
     let slot = SLOTS.acquire().await.ok()?;
     let abandoned = Abandoned(Arc::default());
-    let stop = StopSignal {
-        abandoned: Arc::clone(&abandoned.0),
-        deadline: Instant::now().checked_add(TIME_LIMIT),
-    };
-    let running = tokio::task::spawn_blocking(move || {
+    let stop = StopSignal { abandoned: Arc::clone(&abandoned.0), began: Some(Instant::now()) };
+    let (send, done) = oneshot::channel();
+    // A thread of its own, whose clock counts this job only.
+    let thread = thread::Builder::new().name("background job".to_owned()).spawn(move || {
+        thread_priority::lower();
         let done = job(&stop);
         // A job that was abandoned takes its slot until it has noticed.
-        drop(slot);
-        done
+        drop((slot, turn));
+        // Its caller may have left.
+        drop(send.send(done));
     });
-    let done = running.await.ok();
+    if let Err(error) = thread {
+        tracing::warn!("no thread for a background job: {error}");
+        return None;
+    }
+    let done = done.await.ok();
     drop(abandoned);
     done
+}
+
+/// Whether a job has used up its time. Its processor time cannot exceed its age, and costs more to ask for.
+fn is_over(age: Duration, cpu_time: impl FnOnce() -> Duration) -> bool {
+    age >= TIME_LIMIT || age >= CPU_LIMIT && cpu_time() >= CPU_LIMIT
 }
 
 /// Signals a job to stop when it is dropped.
@@ -105,21 +141,56 @@ impl Seek for StoppableFile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{atomic::Ordering, mpsc};
 
-    use super::run;
+    use tokio::task::JoinSet;
+
+    use super::{CPU_LIMIT, TIME_LIMIT, is_over, run};
+
+    #[test]
+    fn a_busy_processor_does_not_count() {
+        let (short, long) = (CPU_LIMIT / 2, CPU_LIMIT * 2);
+        assert!(!is_over(short, || unreachable!()));
+        assert!(!is_over(long, || short));
+        assert!(is_over(long, || CPU_LIMIT));
+        assert!(is_over(TIME_LIMIT, || unreachable!()));
+    }
+
+    #[tokio::test]
+    async fn callers_take_turns() {
+        let (done, order) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let mut jobs = JoinSet::new();
+        let hold = move || {
+            let _released = held.recv();
+        };
+        jobs.spawn(run("hostile".into(), move |_| hold()));
+        for name in std::iter::repeat_n("hostile", 50).chain(["honest"]) {
+            let done = done.clone();
+            jobs.spawn(run(name.into(), move |_| done.send(name).unwrap()));
+        }
+        // All of them wait, or are done.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        drop((release, done));
+        jobs.join_all().await;
+        let place = order.iter().position(|name| name == "honest").unwrap();
+        assert!(place < 2, "{place} jobs of another caller went first");
+    }
 
     #[tokio::test]
     async fn a_job_learns_that_its_caller_left() {
-        assert_eq!(run(|stop| stop.is_set()).await, Some(false));
+        assert_eq!(run("a".into(), |stop| stop.is_set()).await, Some(false));
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (ended, has_ended) = mpsc::channel();
-        let job = run(move |stop| {
+        let job = run("a".into(), move |stop| {
             started.send(()).unwrap();
             while !stop.is_set() {
                 std::thread::yield_now();
             }
-            ended.send(stop.check().is_err()).unwrap();
+            // Not because its time is over.
+            ended.send(stop.check().is_err() && stop.abandoned.load(Ordering::Relaxed)).unwrap();
         });
         tokio::select! {
             _ = job => panic!("it ended by itself"),

@@ -5,11 +5,16 @@ mod caller_views;
 mod observation;
 mod request_span;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
+use memchr::memmem::Finder;
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceRequest, ToolCaller},
-    call::{Call, CallError, Caller, Outcome},
+    call::{Call, CallError, Caller, Outcome, Owner},
     catalog::CatalogSnapshot,
     client::ClientHandle,
     json::RawObject,
@@ -20,6 +25,7 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use tracing::{Instrument as _, Span};
 
 pub use self::caller_views::CallerViews;
 use self::observation::Observation;
@@ -151,13 +157,15 @@ impl Dispatcher {
     ) -> Result<ToolResult, CallError> {
         let mut observation = Observation::begin(self, snapshot, caller, &mut call);
         let nested = observation.as_ref().and_then(Observation::nested_caller);
-        let result = match permitted(snapshot, caller, call).await {
+        let log_span = observation.as_ref().map_or_else(Span::none, Observation::log_span);
+        let result = match permitted(snapshot, caller, call).instrument(log_span.clone()).await {
             Ok((backend, call)) => {
                 if let Some(observation) = &mut observation {
                     observation.hand_over(&call);
                 }
                 let caller = nested.as_ref().unwrap_or(caller);
-                backend.run(CallContext { client, caller, tools: self }, call).await
+                let context = CallContext { client, caller, tools: self };
+                backend.run(context, call).instrument(log_span).await
             }
             Err(error) => Err(error),
         };
@@ -191,7 +199,8 @@ async fn permitted<'a>(
     let permitted = if is_slow_to_check(snapshot, &call) {
         let (policy, catalog) = (Arc::clone(&snapshot.policy), snapshot.catalog.clone());
         let caller = caller.clone();
-        let check = background_job::run(move |_| policy.permit(&catalog, &caller, call));
+        let (Owner::Subject(owner) | Owner::Session(owner)) = caller.owner();
+        let check = background_job::run(owner, move |_| policy.permit(&catalog, &caller, call));
         check.await.ok_or_else(|| CallError::Upstream {
             code: INTERNAL_ERROR,
             message: "the arguments could not be checked".to_owned(),
@@ -212,13 +221,16 @@ async fn permitted<'a>(
     Ok((backend, permitted))
 }
 
+/// Finds the key of the flag that marks an error.
+static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+
 /// Whether an MCP result is an error. It is parsed only if it may be: most have no such key, or `false`.
-fn is_error(result: &RawValue) -> bool {
+pub(crate) fn is_error(result: &RawValue) -> bool {
     let text = result.get();
-    let key = "\"isError\"";
-    let Some(at) = memchr::memmem::find(text.as_bytes(), key.as_bytes()) else { return false };
-    let value = text.get(at + key.len()..).unwrap_or_default();
-    let is_false = value.strip_prefix(":false").is_some_and(|rest| !rest.contains(key));
+    let Some(at) = IS_ERROR.find(text.as_bytes()) else { return false };
+    let value = text.get(at + IS_ERROR.needle().len()..).unwrap_or_default();
+    let is_false =
+        value.strip_prefix(":false").is_some_and(|rest| IS_ERROR.find(rest.as_bytes()).is_none());
     !is_false
         && RawObject::parse(result)
             .and_then(|result| result.get("isError").map(|value| value.get() == "true"))

@@ -1,6 +1,7 @@
 //! The embeddings of tools, for search by meaning.
 //!
-//! The model is loaded and tools are embedded in the background; until then search uses keywords alone.
+//! The model is loaded and tools are embedded in the background; until then search uses keywords alone. That begins with the
+//! first search, or at once if there was one before: a gateway in which nobody searches needs neither.
 //! Vectors are cached, also in a file, so that a server that reconnects or a gateway that restarts embeds
 //! nothing twice.
 
@@ -14,7 +15,7 @@ use std::{
 
 use muster_core::{catalog::ToolEntry, name::ToolName};
 use muster_search::meaning::{Embed, described};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use self::vector_file::Vectors;
 use crate::dispatch::GatewaySnapshot;
@@ -38,6 +39,8 @@ pub struct ToolEmbeddings {
     vectors: RwLock<Arc<ToolVectors>>,
     /// The file that caches vectors.
     file: Option<PathBuf>,
+    /// Notified by searches.
+    wanted: Notify,
 }
 
 /// The cached vectors, of tools in the catalog and others.
@@ -59,7 +62,13 @@ struct ToolEmbedding {
 impl ToolEmbeddings {
     /// Embeddings of no tools; the model is loaded with the first batch.
     pub fn new(load: Box<LoadModel>) -> Self {
-        Self { load, model: OnceLock::new(), vectors: RwLock::default(), file: None }
+        Self {
+            load,
+            model: OnceLock::new(),
+            vectors: RwLock::default(),
+            file: None,
+            wanted: Notify::new(),
+        }
     }
 
     /// Caches vectors in a file.
@@ -70,6 +79,14 @@ impl ToolEmbeddings {
 
     /// Embeds the tools of every snapshot, until the gateway shuts down.
     pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<GatewaySnapshot>>) {
+        // A gateway whose tools nobody has searched embeds none: it stays small.
+        let mut is_wanted = self.file.as_ref().is_some_and(|file| file.exists());
+        while !is_wanted {
+            tokio::select! {
+                () = self.wanted.notified() => is_wanted = true,
+                changed = state.changed() => if changed.is_err() { return },
+            }
+        }
         let mut cache = None;
         loop {
             let now = Arc::clone(&state.borrow_and_update());
@@ -97,10 +114,15 @@ impl ToolEmbeddings {
         }
     }
 
+    /// Says that vectors are wanted, because somebody searches.
+    pub(crate) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
     /// The vector of a search query. None without a model or vectors to compare with. Blocks.
     pub fn embed_query(&self, text: &str) -> Option<Vec<f32>> {
         let model = self.model.get()?.as_ref()?;
-        (!self.known().is_empty()).then(|| model.embed(text))
+        (!self.known().is_empty()).then(|| model.embed(&[text]).pop())?
     }
 
     /// The current vectors.
@@ -120,28 +142,27 @@ impl ToolEmbeddings {
         let cache = cache.get_or_insert_with(|| VectorCache::of(&**model, self.file.as_deref()));
         let known = self.known();
         let mut next = ToolVectors::clone(&known);
-        let (mut embedded, mut more) = (0, false);
+        let (mut new, mut more) = (Vec::new(), false);
         for (source, entry) in state.catalog.callable() {
             let text =
                 described(&source.info.title, &entry.local_name, state.policy.description(entry));
             if known.get(&entry.name).is_some_and(|embedding| *embedding.text == *text) {
                 continue;
             }
-            let embedding = match cache.known.get_key_value(&*text) {
+            match cache.known.get_key_value(&*text) {
                 Some((text, vector)) => {
-                    ToolEmbedding { text: text.clone(), vector: vector.clone() }
+                    let embedding = ToolEmbedding { text: text.clone(), vector: vector.clone() };
+                    next.insert(entry.name.clone(), embedding);
                 }
                 // The rest may be cached, which costs nothing.
-                None if embedded == BATCH => {
-                    more = true;
-                    continue;
-                }
-                None => {
-                    embedded += 1;
-                    cache.add(text.into(), |text| model.embed(text).into())
-                }
-            };
-            next.insert(entry.name.clone(), embedding);
+                None if new.len() == BATCH => more = true,
+                None => new.push((entry.name.clone(), text)),
+            }
+        }
+        let texts: Vec<&str> = new.iter().map(|(_, text)| text.as_str()).collect();
+        let vectors = model.embed(&texts);
+        for ((name, text), vector) in new.into_iter().zip(vectors) {
+            next.insert(name, cache.add(text.into(), vector.into()));
         }
         if !more {
             next.retain(|name, _| state.catalog.get(name.as_str()).is_some());
@@ -156,14 +177,13 @@ impl ToolEmbeddings {
 
 impl VectorCache {
     fn of(model: &dyn Embed, file: Option<&Path>) -> Self {
-        let fingerprint = model.embed(FINGERPRINT_TEXT);
+        let fingerprint = model.embed(&[FINGERPRINT_TEXT]).pop().unwrap_or_default();
         let known =
             file.map(|file| vector_file::read(file, &fingerprint, MAX_CACHED)).unwrap_or_default();
         Self { fingerprint, known, dirty: false }
     }
 
-    fn add(&mut self, text: Arc<str>, embed: impl FnOnce(&str) -> Arc<[f32]>) -> ToolEmbedding {
-        let vector = embed(&text);
+    fn add(&mut self, text: Arc<str>, vector: Arc<[f32]>) -> ToolEmbedding {
         self.known.insert(Arc::clone(&text), Arc::clone(&vector));
         self.dirty = true;
         ToolEmbedding { text, vector }

@@ -18,10 +18,12 @@ use muster_core::{
         CacheControl, Change, ChangeStream, ClientRequest, Request, RequestError, RequestHandler,
         Response, ServerCapabilities, ServerInfo,
     },
+    shared::ReplicaLink,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{broadcast, watch};
+use tracing::{Instrument as _, Span};
 
 use crate::{
     dispatch::{Dispatcher, RequestSpan},
@@ -37,7 +39,7 @@ const STARTUP_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Front {
     frontend: Arc<Frontend>,
-    suspended: SuspendedCalls,
+    suspended: Arc<SuspendedCalls>,
     /// The number of servers whose first attempt to connect has not ended, if clients wait for them.
     untried: Option<watch::Receiver<usize>>,
 }
@@ -65,13 +67,20 @@ impl Front {
         let instructions = instructions.or_else(|| Some(surface.instructions().to_owned()));
         let identity = ServerInfo { instructions, ..identity };
         let frontend = Frontend { identity, offers, surface, dispatcher, changes };
-        Self { frontend: Arc::new(frontend), suspended: SuspendedCalls::default(), untried: None }
+        Self { frontend: Arc::new(frontend), suspended: Arc::default(), untried: None }
     }
 
     /// Makes early requests wait, within a limit, until every server has been tried once.
     #[must_use]
     pub fn waiting_for(mut self, untried: watch::Receiver<usize>) -> Self {
         self.untried = Some(untried);
+        self
+    }
+
+    /// Lets clients continue at other replicas what they began at this one, and the other way round.
+    #[must_use]
+    pub fn sharing(mut self, link: Arc<dyn ReplicaLink>) -> Self {
+        self.suspended = SuspendedCalls::of_replica(link);
         self
     }
 
@@ -102,10 +111,10 @@ impl RequestHandler for Front {
     }
 
     fn schema(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
-        if !self.frontend.surface.lists_catalog() {
+        let state = self.frontend.dispatcher.snapshot(caller);
+        if !self.frontend.surface.lists_catalog(&state) {
             return None;
         }
-        let state = self.frontend.dispatcher.snapshot(caller);
         let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
         Some(Arc::clone(&entry.input_schema))
     }
@@ -148,11 +157,11 @@ impl RequestHandler for Front {
 impl Frontend {
     /// A hash of the surface's tools. None for a surface that lists the catalog, which changes with it.
     fn advertised(&self) -> Option<u64> {
-        if self.surface.lists_catalog() {
+        let shared = self.dispatcher.shared();
+        if self.surface.lists_catalog(&shared) {
             return None;
         }
         let mut hasher = DefaultHasher::new();
-        let shared = self.dispatcher.shared();
         for tool in self.surface.tools(&shared) {
             tool.get().hash(&mut hasher);
         }
@@ -175,13 +184,14 @@ impl Frontend {
         match request {
             Request::ListTools { .. } => {
                 let beside = self.surface.tools_members(snapshot);
-                Ok(listed_beside("tools", &self.surface.tools(snapshot), beside.as_deref()))
+                Ok(listed_beside("tools", &self.surface.tools_for(cx), beside.as_deref()))
             }
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
                 let span = RequestSpan::begin(&self.dispatcher, caller, &name, &mut meta);
                 let call = ToolCall { name, arguments, meta, continuation };
-                let answer = self.surface.call(cx, call).await;
+                let log_span = span.as_ref().map_or_else(Span::none, RequestSpan::log_span);
+                let answer = self.surface.call(cx, call).instrument(log_span).await;
                 if let Some(span) = span {
                     span.end(&answer);
                 }

@@ -5,11 +5,14 @@
 
 pub mod absent;
 mod background_job;
+pub mod call_turns;
 pub mod condition;
 pub mod dispatch;
 pub mod embeddings;
 pub mod front;
+mod inner_client;
 mod input_rounds;
 pub mod outputs;
+pub mod step_runner;
 pub mod surface;
 mod suspended_calls;

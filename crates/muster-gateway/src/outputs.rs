@@ -10,6 +10,7 @@
 pub mod block;
 pub mod excerpt;
 mod json_lines;
+mod line_pattern;
 mod lines;
 mod path_cost;
 pub mod preview;
@@ -17,6 +18,7 @@ mod retention;
 mod select;
 mod selected_lines;
 mod shape;
+mod shared_outputs;
 pub mod temporary;
 
 use std::{
@@ -31,13 +33,15 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_core::{hex, lock::Lock};
+use muster_core::{hex, lock::Lock, shared::SharedState};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::runtime::Handle;
 
 use self::{
     block::{NewBlock, StoredBlock},
     retention::Retention,
+    shared_outputs::SharedOutputs,
     temporary::LazyDir,
 };
 use crate::background_job::{StopSignal, StoppableFile};
@@ -58,6 +62,8 @@ pub struct Outputs {
     most_bytes: u64,
     /// None until the first output is stored.
     retention: Arc<Lock<Option<Retention>>>,
+    /// The outputs of all replicas, if there are several.
+    shared: Option<SharedOutputs>,
 }
 
 /// Where outputs are stored.
@@ -232,7 +238,13 @@ impl Outputs {
 
     fn in_directory(directory: Directory) -> Self {
         let retention = Arc::default();
-        Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES, retention }
+        Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES, retention, shared: None }
+    }
+
+    /// Lets other replicas read the outputs, and the other way round. `runtime` serves the shared state.
+    #[must_use]
+    pub fn shared_by(self, state: Arc<dyn SharedState>, runtime: Handle) -> Self {
+        Self { shared: Some(SharedOutputs::new(state, runtime)), ..self }
     }
 
     /// Sets the lifetime and the total size.
@@ -260,6 +272,9 @@ impl Outputs {
         });
         let kept = kept.map_err(failed)?;
         self.make_room(&directory, &kept);
+        if let Some(shared) = &self.shared {
+            shared.store(&kept, self.good_for);
+        }
         Ok(kept)
     }
 
@@ -297,16 +312,30 @@ impl Outputs {
         Ok(kept)
     }
 
-    /// Finds an output of `owner`.
+    /// Finds an output of `owner`. Blocks.
     pub fn find(&self, owner: &str, handle: &str) -> Result<StoredOutput, NoSuchOutput> {
         let is_ours = handle.strip_prefix(PREFIX).is_some_and(|digits| {
             digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
         let none = || NoSuchOutput { handle: handle.chars().take(60).collect() };
         let directory = self.directory.path().filter(|_| is_ours);
-        let kept = directory.and_then(|directory| read(&directory.join(handle)));
+        let kept = directory.and_then(|directory| {
+            read(&directory.join(handle)).or_else(|| self.fetch(owner, handle))
+        });
         let now = Timestamp::now().as_second();
         kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
+    }
+
+    /// The output of another replica, copied to this one.
+    fn fetch(&self, owner: &str, handle: &str) -> Option<StoredOutput> {
+        let shared = self.shared.as_ref()?;
+        let directory = self.directory.create().ok()?;
+        self.load_retention(&directory);
+        let path = directory.join(handle);
+        shared.fetch(owner, handle, &path)?;
+        let kept = read(&path)?;
+        self.make_room(&directory, &kept);
+        Some(kept)
     }
 
     /// Finds what an earlier process stored. Reads the directory without holding the lock.

@@ -4,6 +4,7 @@ pub mod classic;
 mod climax_errors;
 pub mod discovery;
 pub mod meta;
+pub(crate) mod ui;
 
 use std::{fmt, sync::Arc};
 
@@ -24,6 +25,11 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// The tools that a client sees, as in `tools/list`.
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw>;
 
+    /// The tools that the client of a request sees.
+    fn tools_for(&self, cx: SurfaceContext<'_>) -> Vec<Raw> {
+        self.tools(cx.snapshot)
+    }
+
     /// The members of `tools/list` beside the tools: an object.
     fn tools_members(&self, _: &GatewaySnapshot) -> Option<Raw> {
         None
@@ -36,8 +42,8 @@ pub trait Surface: fmt::Debug + Send + Sync {
         call: ToolCall,
     ) -> BoxFuture<'a, Result<Outcome, RequestError>>;
 
-    /// Whether these tools are those of the catalog, and change with it.
-    fn lists_catalog(&self) -> bool;
+    /// Whether tools of the catalog are among these, which change with it.
+    fn lists_catalog(&self, state: &GatewaySnapshot) -> bool;
 
     /// Its name in telemetry.
     fn name(&self) -> &'static str;
@@ -62,7 +68,12 @@ pub struct SurfaceContext<'a> {
     pub client: &'a Arc<dyn ClientHandle>,
 }
 
-impl SurfaceContext<'_> {
+impl<'a> SurfaceContext<'a> {
+    /// The same request, with calls in the name of another caller if there is one.
+    pub(crate) fn as_caller(self, caller: Option<&'a Caller>) -> Self {
+        Self { caller: caller.unwrap_or(self.caller), ..self }
+    }
+
     /// Calls a tool of the snapshot.
     pub async fn call(self, call: Call) -> Result<ToolResult, CallError> {
         self.dispatcher.call_in(self.snapshot, self.caller, self.client, call).await

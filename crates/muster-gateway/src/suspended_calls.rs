@@ -9,6 +9,7 @@
 //! that does request input is moved into a task of its own.
 
 mod inbox;
+mod other_replicas;
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +25,15 @@ use muster_core::{
     json::{RawObject, raw},
     lock::Lock,
     request::{RequestError, Response},
+    shared::ReplicaLink,
 };
 use tokio::{sync::oneshot, task::AbortHandle};
 use tokio_util::task::TaskTracker;
 
-use self::inbox::{Event, Inbox, PendingInput};
+use self::{
+    inbox::{Event, Inbox, PendingInput},
+    other_replicas::OtherReplicas,
+};
 
 /// How long a call stays suspended before it expires.
 const EXPIRY: Duration = Duration::from_secs(600);
@@ -45,6 +50,8 @@ type Served = Result<Response, RequestError>;
 #[derive(Debug, Default)]
 pub(crate) struct SuspendedCalls {
     tasks: TaskTracker,
+    /// Calls that are suspended at other replicas.
+    others: Option<OtherReplicas>,
     calls: Lock<BTreeMap<String, SuspendedCall>>,
 }
 
@@ -84,6 +91,14 @@ fn handle(continuation: &Continuation) -> Option<String> {
 }
 
 impl SuspendedCalls {
+    /// The calls of this replica, which clients may resume at another.
+    pub(crate) fn of_replica(link: Arc<dyn ReplicaLink>) -> Arc<Self> {
+        Arc::new_cyclic(|calls| {
+            let others = Some(OtherReplicas::connect(link, calls));
+            Self { others, ..Self::default() }
+        })
+    }
+
     /// Runs a call; `perform` receives the client from which the call may request input.
     pub(crate) async fn begin(
         &self,
@@ -122,10 +137,23 @@ impl SuspendedCalls {
         continuation: &Continuation,
     ) -> Served {
         let handle = handle(continuation).unwrap_or_default();
-        let Some(mut call) = self.take(&handle, caller) else {
-            let message = "unknown or expired `requestState`; call again without it";
-            return Err(RequestError::InvalidParams(message.to_owned()));
-        };
+        if let Some(others) = &self.others
+            && let Some(replica) = replica_of(&handle).filter(|replica| *replica != others.own_id())
+        {
+            let resumed = others.resume(replica, &handle, caller, client, continuation).await;
+            return resumed.unwrap_or_else(|| Err(unknown_handle()));
+        }
+        self.resume_here(&handle, caller, client, continuation).await
+    }
+
+    async fn resume_here(
+        &self,
+        handle: &str,
+        caller: &Caller,
+        client: &Arc<dyn ClientHandle>,
+        continuation: &Continuation,
+    ) -> Served {
+        let Some(mut call) = self.take(handle, caller) else { return Err(unknown_handle()) };
         let responses =
             continuation.responses.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let mut unanswered = Vec::new();
@@ -176,7 +204,10 @@ impl SuspendedCalls {
         let Some(name) = unguessable() else {
             return Err(RequestError::Internal("there is no source of randomness".to_owned()));
         };
-        let handle = format!("{HANDLE_PREFIX}{name}");
+        let handle = match &self.others {
+            None => format!("{HANDLE_PREFIX}{name}"),
+            Some(others) => format!("{HANDLE_PREFIX}{}.{name}", others.own_id()),
+        };
         let pending = call.pending.iter();
         let requests = pending.map(|(key, input)| (key.clone(), input.request.clone())).collect();
         let (subject, since) = (Arc::clone(&caller.subject), Instant::now());
@@ -199,6 +230,18 @@ impl SuspendedCalls {
         calls.get(handle).filter(|call| call.subject == caller.subject)?;
         calls.remove(handle).map(|suspended| suspended.call)
     }
+}
+
+fn unknown_handle() -> RequestError {
+    let message = "unknown or expired `requestState`; call again without it";
+    RequestError::InvalidParams(message.to_owned())
+}
+
+/// The replica of a suspended call.
+fn replica_of(handle: &str) -> Option<&str> {
+    let (replica, _) = handle.strip_prefix(HANDLE_PREFIX)?.split_once('.')?;
+    let is_id = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then_some(replica)
 }
 
 fn crashed() -> RequestError {

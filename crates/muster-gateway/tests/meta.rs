@@ -9,6 +9,8 @@
 
 #[path = "meta/advert.rs"]
 mod advert;
+#[path = "meta/batch.rs"]
+mod batch;
 #[path = "meta/bounds.rs"]
 mod bounds;
 #[path = "meta/budget.rs"]
@@ -21,10 +23,16 @@ mod calls;
 mod fidelity;
 #[path = "meta/gateway.rs"]
 mod gateway;
+#[path = "meta/native.rs"]
+mod native;
 #[path = "meta/others.rs"]
 mod others;
+#[path = "meta/projection.rs"]
+mod projection;
 #[path = "meta/snapshot.rs"]
 mod snapshot;
+#[path = "meta/steps.rs"]
+mod steps;
 #[path = "meta/tools.rs"]
 mod tools;
 #[path = "meta/unavailable.rs"]

@@ -4,7 +4,7 @@
 //! `initialize`. Error codes do not help: legacy servers reject an unknown method in several ways, and
 //! some do not respond.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use muster_core::json::{Raw, RawObject};
 use muster_mcp::{
@@ -13,6 +13,7 @@ use muster_mcp::{
     wire::{RpcError, code},
 };
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use crate::{
     error::TransportError,
@@ -23,6 +24,13 @@ use crate::{
 };
 
 const DISCOVER: &str = "server/discover";
+
+/// The level of log messages that servers are asked for: all of them, as most servers send without being asked. Less would
+/// take away what a client of the gateway may want.
+const LOG_LEVEL: &str = "debug";
+
+/// How long a server may take to set a level.
+const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -152,13 +160,32 @@ pub(crate) async fn legacy(
         let what = "its answer to `initialize` names no protocol version";
         return Err(TransportError::Invalid(what.to_owned()));
     };
+    let capabilities = capabilities(&result);
+    if RawObject::parse(&capabilities)
+        .is_some_and(|capabilities| capabilities.get("logging").is_some())
+    {
+        request_log_messages(transport, router).await;
+    }
     Ok(ServerProfile {
         era: Era::Legacy,
         version,
-        capabilities: Some(capabilities(&result)),
+        capabilities: Some(capabilities),
         instructions: result.get_text("instructions"),
         server_info: result.get("serverInfo").map(ToOwned::to_owned),
     })
+}
+
+/// Asks a server for its log messages: some send none until a client has set a level. The clients of the gateway choose
+/// among them by levels of their own.
+async fn request_log_messages(transport: &Transport, router: &Arc<MessageRouter>) {
+    let options = RequestOptions { on_drop: OnDrop::Leave, ..RequestOptions::default() };
+    let set_level =
+        |id| MessageWriter::request(id, "logging/setLevel").text("level", LOG_LEVEL).finish();
+    // A server without log messages is as good.
+    let asked = timeout(LOG_LEVEL_TIMEOUT, transport.request(router, options, set_level)).await;
+    if !matches!(asked, Ok(Ok(_))) {
+        tracing::debug!(server = &*router.name, "it does not set a log level");
+    }
 }
 
 /// The first request of the legacy handshake.

@@ -161,7 +161,7 @@ impl McpConnector {
             Endpoint::Mtls { url, headers, identity, app } => {
                 let proxied = Url::parse(url.trim())?;
                 let host = mtls::proxy_host(&proxied, app)?;
-                let dialer = Dialer::new(Arc::new(mtls::load_identity(identity)?));
+                let dialer = Dialer::new(mtls::load_identity(identity)?);
                 let mut pool = pool(&dialer, url, headers)?;
                 if let Some(host) = host {
                     pool = pool.with_host(host);

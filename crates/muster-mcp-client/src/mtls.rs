@@ -1,24 +1,34 @@
 //! Upstreams behind a proxy that authenticates machines by certificate, such as Teleport.
 
-use std::path::{Component, PathBuf};
+use std::{
+    path::{Component, PathBuf},
+    sync::Arc,
+};
 
 use http::HeaderValue;
 use muster_core::connect::MachineIdentity;
-use muster_net::{MtlsIdentity, Url};
+use muster_net::{MtlsIdentity, PrivateTls, TlsSource, Url};
 
 use crate::error::TransportError;
 
-const CERTIFICATE: &str = "tlscert";
-const KEY: &str = "key";
-const AUTHORITY: &str = "teleport-application-ca.pem";
 /// The maximum length of a host name.
 const MAX_APP_NAME: usize = 253;
 
 /// Loads the client certificate of this machine.
-pub(crate) fn load_identity(source: &MachineIdentity) -> Result<MtlsIdentity, TransportError> {
+pub(crate) fn load_identity(
+    source: &MachineIdentity,
+) -> Result<Arc<dyn TlsSource>, TransportError> {
+    let unusable = |error| TransportError::Invalid(format!("teleport identity: {error}"));
     let folder = match source {
         MachineIdentity::Directory(folder) => PathBuf::from(folder),
-        MachineIdentity::Secret(_) => {
+        MachineIdentity::Pem { certificate, key, authority } => {
+            let [certificate, key, authority] =
+                [certificate, key, authority].map(|secret| secret.reveal().as_bytes());
+            let identity = PrivateTls::new(authority, Some((certificate, key)));
+            return Ok(Arc::new(identity.map_err(unusable)?));
+        }
+        // A connector that knows a cluster has replaced it by its value.
+        MachineIdentity::Secret { .. } => {
             let text = "Kubernetes client not available for secret-based identity";
             return Err(TransportError::Invalid(text.to_owned()));
         }
@@ -29,9 +39,10 @@ pub(crate) fn load_identity(source: &MachineIdentity) -> Result<MtlsIdentity, Tr
             "`auth.teleport.identityDir` must be an absolute path without `..`".to_owned(),
         ));
     }
-    let [certificate, key, authority] = [CERTIFICATE, KEY, AUTHORITY].map(|name| folder.join(name));
-    MtlsIdentity::load(certificate, key, authority)
-        .map_err(|error| TransportError::Invalid(format!("teleport identity: {error}")))
+    let files = [MachineIdentity::CERTIFICATE, MachineIdentity::KEY, MachineIdentity::AUTHORITY];
+    let [certificate, key, authority] = files.map(|name| folder.join(name));
+    let identity = MtlsIdentity::load(certificate, key, authority);
+    Ok(Arc::new(identity.map_err(unusable)?))
 }
 
 /// The `Host` header by which the proxy finds the application `app`; `None` for the URL's own.
@@ -54,7 +65,7 @@ pub(crate) fn proxy_host(url: &Url, app: &str) -> Result<Option<HeaderValue>, Tr
 
 #[cfg(test)]
 mod tests {
-    use muster_core::connect::MachineIdentity;
+    use muster_core::{connect::MachineIdentity, secret::Secret};
     use muster_net::Url;
 
     use super::{load_identity, proxy_host};
@@ -67,10 +78,22 @@ mod tests {
             (MachineIdentity::Directory("relative/dir".to_owned()), "absolute path"),
             (MachineIdentity::Directory("/var/../etc".to_owned()), "absolute path"),
             (MachineIdentity::Directory(empty), "teleport-application-ca.pem"),
-            (MachineIdentity::Secret("s".to_owned()), "Kubernetes client not available"),
+            (
+                MachineIdentity::Secret { namespace: String::new(), name: "s".to_owned() },
+                "Kubernetes client not available",
+            ),
+            (
+                MachineIdentity::Pem {
+                    certificate: Secret::new("s3cret".to_owned()),
+                    key: Secret::new("s3cret".to_owned()),
+                    authority: Secret::new("s3cret".to_owned()),
+                },
+                "teleport identity: the certificate authority",
+            ),
         ] {
             let error = load_identity(&source).unwrap_err().to_string();
             assert!(error.contains(expected), "{source:?}: {error}");
+            assert!(!format!("{source:?} {error}").contains("s3cret"));
         }
     }
 

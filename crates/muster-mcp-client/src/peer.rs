@@ -194,13 +194,14 @@ impl Peer {
         params: impl FnOnce(MessageWriter) -> MessageWriter,
     ) -> Result<ResultBody, TransportError> {
         let OutgoingRequest { method, name, headers, meta, requester, acknowledged } = request;
-        let capabilities = requester.as_ref().map(|requester| requester.client.capabilities());
+        let client = requester.as_ref().map(|requester| Arc::clone(&requester.client));
         let logs = requester.is_some() && self.logs;
         let write = |id| {
             let writer = params(MessageWriter::request(id, method));
             let meta = match self.profile.era {
                 Era::Legacy => legacy_meta(id, meta),
                 Era::Modern => {
+                    let capabilities = client.map(|client| client.capabilities());
                     let capabilities =
                         capabilities.as_deref().unwrap_or(&self.identity.capabilities);
                     let mut meta =

@@ -7,7 +7,9 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    client::{ClientHandle, ClientSession, InputError, InputMode, InputRequest, Notification},
+    client::{
+        CallCounter, ClientHandle, ClientSession, InputError, InputMode, InputRequest, Notification,
+    },
     connect::ProtocolEra,
     json::{Raw, RawObject},
     lock::Lock,
@@ -30,6 +32,8 @@ pub(crate) const QUEUE: usize = 1024;
 pub(crate) struct ClientChannel {
     client: ClientState,
     outbox: Outbox,
+    /// Counts further calls of the request, if calls are limited.
+    calls: Option<Arc<dyn CallCounter>>,
 }
 
 /// What is known about the client.
@@ -104,7 +108,13 @@ impl Outbox {
 
 impl ClientChannel {
     pub(crate) const fn new(client: ClientState, outbox: Outbox) -> Self {
-        Self { client, outbox }
+        Self { client, outbox, calls: None }
+    }
+
+    /// The same channel, for a request whose calls are limited.
+    pub(crate) fn counting(mut self, calls: Option<Arc<dyn CallCounter>>) -> Self {
+        self.calls = calls;
+        self
     }
 
     pub(crate) const fn session(&self) -> Option<&Arc<LegacySession>> {
@@ -176,6 +186,10 @@ impl ClientHandle for ClientChannel {
         if sender.try_send(line).is_err() {
             tracing::debug!("{} was dropped", notification.method);
         }
+    }
+
+    fn call_counter(&self) -> Option<Arc<dyn CallCounter>> {
+        self.calls.clone()
     }
 
     fn request_input(&self, request: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {

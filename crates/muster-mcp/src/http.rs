@@ -15,19 +15,23 @@ mod call_limits;
 mod coarse_timer;
 mod connections;
 mod cors;
+mod event_log;
 mod exchange;
 mod in_flight;
 mod listeners;
 mod options;
 mod origin_check;
 mod param_check;
+mod replica_sessions;
 mod request_headers;
 mod responses;
 mod route;
 mod serving;
 mod session_stream;
 mod sessions;
+mod shared_limits;
 mod sse;
+mod write_progress;
 
 use std::{
     future::poll_fn,
@@ -57,8 +61,11 @@ use self::{
     connections::{ConnectionPlace, Connections, Service},
     in_flight::InFlight,
     listeners::Listeners,
+    replica_sessions::ReplicaSessions,
     route::Router,
     sessions::SessionTable,
+    shared_limits::SharedLimits,
+    write_progress::WriteProgress,
 };
 pub use self::{
     connections::ConnectionCounter,
@@ -100,6 +107,8 @@ struct App {
     options: HttpOptions,
     /// Sessions of streamable HTTP.
     sessions: SessionTable,
+    /// The same sessions at other replicas.
+    replica_sessions: Option<ReplicaSessions>,
     /// Sessions of HTTP+SSE.
     sse_sessions: SessionTable,
     /// Subscriptions of modern clients.
@@ -107,6 +116,8 @@ struct App {
     tasks: TaskTracker,
     in_flight: InFlight,
     call_limits: Arc<CallLimits>,
+    /// The limits of all replicas together.
+    shared_limits: Option<Arc<SharedLimits>>,
     /// No new requests; endless requests end.
     draining: CancellationToken,
     /// Remaining requests are cut off: each is answered with an error.
@@ -215,7 +226,7 @@ where
         .timer(CoarseTimer)
         .keep_alive(place.service == Service::Full)
         .header_read_timeout(head_timeout)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(WriteProgress::new(stream, place.busy.clone())), service);
     let (mut connection, repoll) = (std::pin::pin!(connection), InlineRepoll::new());
     let mut draining = std::pin::pin!(app.draining.cancelled());
     let mut ticks = coarse_timer::interval_for(
@@ -229,7 +240,11 @@ where
         tokio::select! {
             biased;
             served = poll_fn(|cx| repoll.poll(cx, connection.as_mut(), is_alone)) => break served,
-            _ = ticks.tick() => (),
+            _ = ticks.tick() => {
+                if is_evicted && place.busy.is_idle() {
+                    break Ok(());
+                }
+            }
             () = evicted.as_mut(), if !is_evicted => {
                 // A request may have arrived since; it is answered, and the connection closes after it.
                 is_evicted = true;
@@ -265,6 +280,7 @@ async fn maintain_sessions(app: Arc<App>) {
                 None => has_changes = false,
             },
             _ = sweep.tick() => {
+                app.keep_streams().await;
                 app.sessions.sweep();
                 app.sse_sessions.sweep();
             }
@@ -305,9 +321,17 @@ impl App {
         let limit = options.max_connections.min(half_of_descriptors());
         let connections = Connections::new(limit, Arc::clone(&options.connections));
         let app = Self {
-            sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
+            sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE)
+                .shared_by(options.replica.as_deref()),
+            replica_sessions: options
+                .replica
+                .clone()
+                .map(|link| ReplicaSessions::new(link, options.session_idle)),
             sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
             call_limits: CallLimits::new(options.concurrent_calls, options.calls_per_second),
+            shared_limits: options.replica.as_ref().and_then(|link| {
+                SharedLimits::new(Arc::clone(link.state()), options.calls_per_second).map(Arc::new)
+            }),
             server,
             options,
             listeners: Arc::default(),
@@ -318,7 +342,11 @@ impl App {
             is_cut: AtomicBool::new(false),
             closed: CancellationToken::new(),
         };
-        (Arc::new(app), connections)
+        let app = Arc::new(app);
+        if let Some(shared) = &app.replica_sessions {
+            shared.listen(&app);
+        }
+        (app, connections)
     }
 
     /// The maximum size of a body, and how long it may take.
@@ -326,9 +354,21 @@ impl App {
         (self.options.max_body, self.options.body_limit)
     }
 
+    /// Keeps sessions whose clients only listen.
+    async fn keep_streams(&self) {
+        let Some(shared) = &self.replica_sessions else { return };
+        for session in self.sessions.all().iter().filter(|session| session.is_in_use()) {
+            shared.keep(session).await;
+        }
+    }
+
     fn notify(&self, change: &Change) {
         for session in self.sessions.all().iter().chain(&self.sse_sessions.all()) {
             let Some(change) = change.visible_to(&session.caller.owner()) else { continue };
+            if !session.is_reachable() {
+                session.is_outdated.store(true, Ordering::Relaxed);
+                continue;
+            }
             let line = change_notifications::line(change);
             if session.state.is_notified_of(change) && session.out.try_send(line).is_err() {
                 tracing::debug!(

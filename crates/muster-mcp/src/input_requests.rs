@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use muster_core::{
@@ -22,6 +25,8 @@ type InputResponse = Result<Raw, InputError>;
 /// The pending input requests to one client. Closed when the client is gone.
 #[derive(Debug, Default)]
 pub(crate) struct PendingInputs {
+    /// The replica that sends the requests, if there are several.
+    replica: Option<Arc<str>>,
     next_number: AtomicU64,
     state: Lock<State>,
 }
@@ -33,6 +38,36 @@ struct State {
 }
 
 impl PendingInputs {
+    /// Requests that this replica sends: another one that receives a response knows where it belongs.
+    pub(crate) fn of_replica(replica: &str) -> Self {
+        Self { replica: Some(replica.into()), ..Self::default() }
+    }
+
+    /// The other replica that waits for a response, if it has been sent by one.
+    pub(crate) fn other_replica(&self, id: &RawValue) -> Option<String> {
+        let id: String = serde_json::from_str(id.get()).ok()?;
+        let (replica, _) = id.strip_prefix(PREFIX)?.rsplit_once('-')?;
+        let is_id = !replica.is_empty() && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_other = self.replica.as_deref().is_some_and(|own| own != replica);
+        (is_id && is_other).then(|| replica.to_owned())
+    }
+
+    fn request_id(&self, number: u64) -> String {
+        match &self.replica {
+            None => format!("{PREFIX}{number}"),
+            Some(replica) => format!("{PREFIX}{replica}-{number}"),
+        }
+    }
+
+    fn number(&self, id: &RawValue) -> Option<u64> {
+        let id: String = serde_json::from_str(id.get()).ok()?;
+        let number = id.strip_prefix(PREFIX)?;
+        match &self.replica {
+            None => number.parse().ok(),
+            Some(replica) => number.strip_prefix(&**replica)?.strip_prefix('-')?.parse().ok(),
+        }
+    }
+
     /// Sends a request and waits for the response. Dropping the future cancels the request.
     pub(crate) async fn send(
         &self,
@@ -50,7 +85,7 @@ impl PendingInputs {
             state.waiting.insert(number, sender);
         }
         let mut cancellation = CancelOnDrop { pending: self, out, number, sent: false };
-        let line = request_line(&request_id(number), method, params);
+        let line = request_line(&self.request_id(number), method, params);
         out.send(line).await.map_err(|_| InputError::Disconnected)?;
         cancellation.sent = true;
         tokio::select! {
@@ -61,7 +96,8 @@ impl PendingInputs {
 
     /// Delivers a response; `false` if no request waits for it.
     pub(crate) fn complete(&self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) -> bool {
-        let Some(sender) = number(id).and_then(|number| self.state.lock().waiting.remove(&number))
+        let number = self.number(id);
+        let Some(sender) = number.and_then(|number| self.state.lock().waiting.remove(&number))
         else {
             return false;
         };
@@ -89,7 +125,7 @@ impl Drop for CancelOnDrop<'_> {
         let is_pending = self.pending.state.lock().waiting.remove(&self.number).is_some();
         if is_pending && self.sent {
             let mut params = RawObject::new();
-            params.set_value("requestId", &request_id(self.number));
+            params.set_value("requestId", &self.pending.request_id(self.number));
             let line = notification_line("notifications/cancelled", Some(&params.to_raw()));
             // If the queue is full, the late response will be ignored.
             drop(self.out.try_send(line));
@@ -98,15 +134,6 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 const PREFIX: &str = "muster-";
-
-fn request_id(number: u64) -> String {
-    format!("{PREFIX}{number}")
-}
-
-fn number(id: &RawValue) -> Option<u64> {
-    let id: String = serde_json::from_str(id.get()).ok()?;
-    id.strip_prefix(PREFIX)?.parse().ok()
-}
 
 fn input_error(error: &RawValue) -> InputError {
     let RpcError { code, message, data } = RpcError::parse(error);

@@ -263,6 +263,25 @@ impl Server {
         &self.inner.subscriptions
     }
 
+    /// Subscribes to a resource that a client subscribed to at another replica.
+    pub(crate) async fn subscribe_again(
+        &self,
+        caller: &Caller,
+        session: &LegacySession,
+        uri: &str,
+    ) {
+        let request = Request::Resource(ResourceOperation::Subscribe { uri: uri.to_owned() });
+        let request = ClientRequest { request, meta: None, continuation: Continuation::default() };
+        match self.inner.handler.handle(caller, &NoClient::shared(), request).await {
+            Ok(_) => {
+                if session.take_subscription(uri) {
+                    self.inner.subscriptions.add(uri);
+                }
+            }
+            Err(error) => tracing::debug!("no subscription to {uri}: {error}"),
+        }
+    }
+
     /// Ends the subscriptions of a client that is gone, in the background.
     pub(crate) fn unsubscribe(&self, caller: &Caller, uris: impl IntoIterator<Item = String>) {
         let subscriptions = &self.inner.subscriptions;

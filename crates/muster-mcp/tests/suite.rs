@@ -16,4 +16,5 @@ mod suite {
     mod modern;
     mod older;
     mod pipes;
+    mod replicas;
 }

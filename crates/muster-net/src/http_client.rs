@@ -9,7 +9,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 
-use crate::{AddressPolicy, DialError, Dialer, NetStream, Resolve, TrustStore, Url, UrlError};
+use crate::{
+    AddressPolicy, DialError, Dialer, HttpStream, NetStream, Resolve, TrustStore, Url, UrlError,
+};
 
 /// How long a request may take, with everything that belongs to it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,11 +56,21 @@ impl HttpRequest {
         content_type: &'static str,
         body: impl Into<Bytes>,
     ) -> Self {
-        let mut request = Self::get(url, policy);
-        request.method = Method::POST;
-        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        request.body = body.into();
-        request
+        Self::get(url, policy).with_body(Method::POST, content_type, body)
+    }
+
+    /// The same request with another method, and a body.
+    #[must_use]
+    pub fn with_body(
+        mut self,
+        method: Method,
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        self.method = method;
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.body = body.into();
+        self
     }
 
     /// A `POST` request with form fields.
@@ -202,6 +214,11 @@ impl HttpClient {
         Self { dialer: Dialer::new(trust) }
     }
 
+    /// A client that connects with `dialer`.
+    pub const fn over(dialer: Dialer) -> Self {
+        Self { dialer }
+    }
+
     /// Replaces the system's resolver.
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolve>) -> Self {
@@ -215,6 +232,19 @@ impl HttpClient {
         let sending = Box::pin(self.follow(url, request));
         let late = HttpError::Timeout { host, seconds: timeout.as_secs() };
         tokio::time::timeout(timeout, sending).await.unwrap_or(Err(late))
+    }
+
+    /// Sends a request, and returns as soon as the response begins. The timeout is that of the beginning; redirects are
+    /// not followed.
+    pub async fn open(&self, request: HttpRequest) -> Result<HttpStream, HttpError> {
+        let url = request.policy.parse(&request.url)?;
+        let opening = async {
+            let stream = self.dialer.connect(&url, request.policy).await?;
+            HttpStream::open(stream, &url, request.to_wire(&url)).await
+        };
+        let late =
+            HttpError::Timeout { host: url.host().to_owned(), seconds: request.timeout.as_secs() };
+        tokio::time::timeout(request.timeout, Box::pin(opening)).await.unwrap_or(Err(late))
     }
 
     /// Sends a request and follows redirects, each of which is checked like the first URL.
@@ -249,10 +279,7 @@ async fn exchange(
     url: &Url,
     request: &HttpRequest,
 ) -> Result<HttpResponse, HttpError> {
-    let broken = |err: hyper::Error| {
-        let reason = err.source().map_or_else(|| err.to_string(), ToString::to_string);
-        malformed(url, &reason)
-    };
+    let broken = |err: hyper::Error| broken(url, &err);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let exchange = async {
         let response = sender.send_request(request.to_wire(url)).await.map_err(broken)?;
@@ -273,6 +300,11 @@ async fn exchange(
         response = exchange.as_mut() => response,
         _ = connection => exchange.await,
     }
+}
+
+pub(crate) fn broken(url: &Url, err: &hyper::Error) -> HttpError {
+    let reason = err.source().map_or_else(|| err.to_string(), ToString::to_string);
+    malformed(url, &reason)
 }
 
 fn malformed(url: &Url, reason: &str) -> HttpError {

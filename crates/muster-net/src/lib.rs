@@ -2,9 +2,10 @@
 //!
 //! - [`Url`] is the workspace's one `http`/`https` URL type.
 //! - [`AddressPolicy`] is the SSRF guard: which networks a connection may reach.
-//! - [`TrustStore`] and [`MtlsIdentity`] supply TLS configurations.
+//! - [`TrustStore`], [`MtlsIdentity`] and [`PrivateTls`] supply TLS configurations.
 //! - [`Dialer`] opens plain and TLS connections; connection pools are the caller's business.
-//! - [`HttpClient`] sends one request over one connection and reads the whole response, within limits.
+//! - [`HttpClient`] sends one request over one connection and reads the whole response, within limits;
+//!   [`HttpStream`] is one that is read while it arrives.
 //!
 //! **Invariant:** the dialer connects to the IP addresses that the policy has checked, never to a name
 //! that would be resolved a second time.
@@ -24,7 +25,9 @@
 mod address_policy;
 mod dialer;
 mod http_client;
+mod http_stream;
 mod mtls;
+mod private_tls;
 mod resolve;
 mod stream;
 mod tls;
@@ -36,7 +39,9 @@ pub use self::{
     address_policy::{AddressClass, AddressPolicy},
     dialer::{DialError, Dialer},
     http_client::{HttpClient, HttpError, HttpRequest, HttpResponse},
+    http_stream::HttpStream,
     mtls::MtlsIdentity,
+    private_tls::PrivateTls,
     resolve::{Resolve, SystemResolver, loopback_addresses},
     stream::NetStream,
     tls::{TlsConfig, TlsError, TlsSource},

@@ -166,7 +166,7 @@ impl Url {
 
     /// Whether all programs agree on what this URL addresses: ASCII only, no user name, and a host that
     /// is a DNS name, four decimal numbers, or IPv6 in brackets.
-    pub(crate) const fn is_canonical(&self) -> bool {
+    pub const fn is_canonical(&self) -> bool {
         self.canonical
     }
 }

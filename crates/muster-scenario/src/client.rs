@@ -12,10 +12,14 @@ use std::{
 };
 
 use http::{Method, Request};
-use muster_core::meta_tools;
+use muster_core::name::is_behind_meta_tools;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{OnceCell, watch},
+    task::JoinSet,
+    time::timeout,
+};
 
 use crate::{
     http::{self as web, Response, events::Events},
@@ -125,6 +129,8 @@ struct Session {
     id: Option<String>,
     last_id: AtomicU64,
     notifications: watch::Sender<Vec<ReceivedNotification>>,
+    /// The names of the tools that the gateway lists itself, once they are needed.
+    listed: OnceCell<Vec<String>>,
 }
 
 impl Client {
@@ -132,7 +138,8 @@ impl Client {
     pub async fn connect(target: ClientTarget) -> Result<Self, ClientError> {
         let listening = target.listening;
         let notifications = watch::Sender::new(Vec::new());
-        let mut session = Session { target, id: None, last_id: AtomicU64::new(0), notifications };
+        let (last_id, listed) = (AtomicU64::new(0), OnceCell::new());
+        let mut session = Session { target, id: None, last_id, notifications, listed };
         let params = json!({
             "protocolVersion": VERSION,
             "capabilities": {},
@@ -180,13 +187,22 @@ impl Client {
         args: Option<&Map<String, Value>>,
         limit: Duration,
     ) -> Result<ToolResponse, ClientError> {
-        if meta_tools::is_meta_tool(tool) {
+        if self.is_meta_tool(tool, limit).await? {
             return self.call_direct(tool, args, limit).await;
         }
         let call = json!({"name": tool, "arguments": args, "max_tokens": MAX_TOKENS});
         let params = json!({"name": "call_tool", "arguments": call});
         let result = self.request("tools/call", &params, limit).await?;
         unwrap_envelope(&result)
+    }
+
+    /// Whether the gateway lists a tool itself.
+    async fn is_meta_tool(&self, tool: &str, limit: Duration) -> Result<bool, ClientError> {
+        if is_behind_meta_tools(tool) {
+            return Ok(false);
+        }
+        let listed = self.session.listed.get_or_try_init(|| self.direct_names(limit)).await?;
+        Ok(listed.iter().any(|listed| listed == tool))
     }
 
     /// Calls a tool with `tools/call`, whatever it is.
@@ -215,16 +231,24 @@ impl Client {
 
     /// The tool names in `tools/list`, from all pages.
     pub async fn direct_names(&self, limit: Duration) -> Result<Vec<String>, ClientError> {
-        let mut names = Vec::new();
+        let tools = self.direct_tools(limit).await?;
+        let name = |tool: &Value| Some(tool.get("name")?.as_str()?.to_owned());
+        Ok(tools.iter().filter_map(name).collect())
+    }
+
+    /// The tools in `tools/list`, from all pages.
+    pub async fn direct_tools(&self, limit: Duration) -> Result<Vec<Value>, ClientError> {
+        let mut tools = Vec::new();
         let mut params = json!({});
         loop {
             let list = self.request("tools/list", &params, limit).await?;
-            let page = names_in(&list);
+            let page = list.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
             let next = list.get("nextCursor").filter(|next| next.is_string() && !page.is_empty());
-            names.extend(page);
-            match next {
-                Some(next) => params = json!({"cursor": next}),
-                None => return Ok(names),
+            params = json!({"cursor": next});
+            let is_last = next.is_none();
+            tools.extend(page);
+            if is_last {
+                return Ok(tools);
             }
         }
     }

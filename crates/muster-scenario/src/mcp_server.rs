@@ -61,7 +61,7 @@ impl ScenarioServer<'_> {
                 let args = params.get("arguments").and_then(Value::as_object).cloned();
                 let args = args.unwrap_or_default();
                 let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-                let told = match name {
+                let outcome = match name {
                     "test_run_scenarios" => self.run(&args).await,
                     "test_list_scenarios" => self.list(&args),
                     "test_validate_scenario" => validate(&args),
@@ -71,7 +71,7 @@ impl ScenarioServer<'_> {
                         return Err(RpcError::new(INVALID_PARAMS, text));
                     }
                 };
-                Ok(match told {
+                Ok(match outcome {
                     Ok(text) => text_result(&text),
                     Err(text) => {
                         json!({"content": [{"type": "text", "text": text}], "isError": true})
@@ -100,13 +100,13 @@ impl ScenarioServer<'_> {
         if truth("verbose") {
             options.verbosity = Verbosity::Verbose;
         }
-        let mut told = Vec::new();
+        let mut progress = Vec::new();
         // The run has its own timeout; this one guards against a stuck runner.
         let ran =
-            timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, pending(), &mut told))
+            timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, pending(), &mut progress))
                 .await;
         let report = ran.map_err(|_| "the run did not stop")?.map_err(|err| err.to_string())?;
-        let text = format!("{}{}", String::from_utf8_lossy(&told), human::summary(&report));
+        let text = format!("{}{}", String::from_utf8_lossy(&progress), human::summary(&report));
         self.last = Some(report);
         Ok(text)
     }

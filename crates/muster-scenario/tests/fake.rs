@@ -98,7 +98,7 @@ impl Fake {
                 "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "fake", "version": "1"},
             })),
-            "tools/list" => Ok(self.list(session).await),
+            "tools/list" => Ok(with_meta_tools(self.list(session).await)),
             "resources/read" => {
                 let text = json!({"servers": [{"name": "one", "status": "connected"}]}).to_string();
                 Ok(json!({"contents": [{"uri": "auth://status", "text": text}]}))
@@ -259,4 +259,12 @@ fn files(dir: &Path) -> BTreeMap<String, Node> {
         Some((name, read(&path).ok()?))
     });
     files.collect()
+}
+
+/// A listing with the tools that the gateway shows beside those behind them.
+fn with_meta_tools(mut list: Value) -> Value {
+    if let Some(tools) = list.get_mut("tools").and_then(Value::as_array_mut) {
+        tools.extend(["list_tools", "call_tool"].map(|name| json!({ "name": name })));
+    }
+    list
 }

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let answer = match query.is_empty() {
             true => index.search(text(&line, "query"), &admit, LIMIT),
-            false => index.search_meaning(text(&line, "query"), &admit, &near, LIMIT),
+            false => index.search_meaning(text(&line, "query"), &admit, &near, None, LIMIT),
         };
         let scores: Vec<f32> = answer.hits.iter().map(|hit| hit.score).collect();
         let matches: Vec<&str> = answer.hits.iter().map(|hit| hit.strength.as_str()).collect();
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(
             out,
             "{}",
-            json!({"ids": ids, "scores": scores, "matches": matches, "verdict": verdict, "strength": answer.strength})
+            json!({"ids": ids, "scores": scores, "matches": matches, "verdict": verdict, "strength": answer.strength, "absent": answer.absent_products})
         )?;
     }
     out.flush()?;

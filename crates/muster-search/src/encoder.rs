@@ -6,9 +6,12 @@
 //! **Invariant:** no network, no other process; the same text gives the same vector.
 
 mod bert;
+mod cpu;
 mod layer;
+mod math;
+mod matrix;
 mod tokenizer;
 mod weights;
 
-pub use bert::Model;
+pub use bert::{BuiltInModel, Model};
 pub use weights::ModelLoadError;

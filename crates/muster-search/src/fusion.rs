@@ -6,14 +6,16 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::{
+    document_set::DocumentSet,
     index::Index,
+    products,
     query::Query,
     search::{self, Admit, Hit, Named, Place},
     verdict::{Answer, MatchStrength, judged, share, strength, unmatched},
 };
 
 /// The weight of the lexical score; the rest is semantic.
-const WORDS: f32 = 0.5;
+const WORDS: f32 = 0.3;
 /// The number of lexical candidates; later ones hardly match.
 const BY_WORDS: usize = 1_000;
 
@@ -21,16 +23,18 @@ const BY_WORDS: usize = 1_000;
 pub type Nearness<'a> = dyn Fn(Place<'_>) -> Option<f32> + 'a;
 
 impl Index {
-    /// The best matches of `text`, lexical and semantic: at most `limit` documents that `admit` accepts.
+    /// The best matches of `text`, lexical and semantic: at most `limit` documents that `admit` accepts. Those in `sure`
+    /// are known to be accepted.
     pub fn search_meaning<'a>(
         &'a self,
         text: &str,
         admit: &Admit<'_>,
         near: &Nearness<'_>,
+        sure: Option<&DocumentSet>,
         limit: usize,
     ) -> Answer<'a> {
         let query = Query::new(self, text);
-        let by_words = search::best(self, &query, admit, BY_WORDS.max(limit));
+        let (by_words, matching) = search::best(self, &query, admit, BY_WORDS.max(limit));
         let strength = strength(&query, &by_words);
         let most = by_words.iter().map(|hit| hit.score).fold(f32::MIN_POSITIVE, f32::max);
         let mut by_words: BTreeMap<Place<'a>, Hit<'a>> =
@@ -70,9 +74,12 @@ impl Index {
         }
         hits.sort_by(better);
         let nearest = known().next().map(|_| nearest);
-        let verdict = judged(&mut hits, (strength, nearest));
+        let absent_products = products::absent(self, text, admit);
+        let verdict = judged(&mut hits, (strength, nearest), &absent_products);
         let unmatched_terms = unmatched(self, &query, admit);
-        Answer { verdict, unmatched_terms, strength, hits }
+        // A semantically similar document need not share a word with the query.
+        let total = self.count(&matching, admit, sure).max(hits.len());
+        Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
     }
 }
 

@@ -8,6 +8,7 @@
 //! were added; and a result reveals nothing about documents that the predicate rejects.
 
 pub mod document;
+pub mod document_set;
 pub mod encoder;
 pub mod field;
 pub mod fusion;
@@ -17,6 +18,7 @@ pub mod query;
 pub mod search;
 pub mod verdict;
 
+mod products;
 mod repair;
 mod shard;
 mod synonyms;

@@ -7,8 +7,8 @@ const LONGEST: usize = 360;
 
 /// Embeds texts.
 pub trait Embed: fmt::Debug + Send + Sync {
-    /// A vector of length 1: the more similar two texts are, the closer their product is to 1.
-    fn embed(&self, text: &str) -> Vec<f32>;
+    /// A vector of length 1 for each text: the more similar two texts are, the closer their product is to 1.
+    fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>>;
 }
 
 /// The cosine similarity of two vectors of length 1.

@@ -179,7 +179,8 @@ pub(super) fn rarity(documents: usize, frequency: u32) -> f32 {
     ((all - with + 0.5) / (with + 0.5)).ln_1p()
 }
 
-fn numbers(index: &Index, term: &str) -> Vec<Option<u32>> {
+/// The number of a term in each shard.
+pub(super) fn numbers(index: &Index, term: &str) -> Vec<Option<u32>> {
     index.parts.iter().map(|part| part.shard.find(term)).collect()
 }
 

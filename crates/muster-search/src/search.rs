@@ -9,6 +9,7 @@ mod scan;
 pub(super) mod score;
 
 use super::{
+    document_set::DocumentSet,
     field::DocumentField,
     index::{Index, Part},
     query::{How, Query, Reading, Term},
@@ -67,13 +68,14 @@ pub struct Match {
     pub fields: Vec<DocumentField>,
 }
 
-/// The best documents that `admit` accepts, at most `limit`, the best first.
+/// The best documents that `admit` accepts, at most `limit`, the best first; and all that contain a term of the query,
+/// accepted or not.
 pub(super) fn best<'a>(
     index: &'a Index,
     query: &Query,
     admit: &Admit<'_>,
     limit: usize,
-) -> Vec<Hit<'a>> {
+) -> (Vec<Hit<'a>>, DocumentSet) {
     let mut candidates = Candidates::new(index, query, admit, limit);
     for (number, part) in index.parts.iter().enumerate() {
         scan::run(part, number, query, &mut candidates);
@@ -86,37 +88,8 @@ pub(super) fn best<'a>(
         let strength = MatchStrength::of_words(query, candidate.named, coverage);
         Some(Hit { place, score, named: candidate.named, strength, matches })
     };
-    candidates.best().into_iter().filter_map(hit).collect()
-}
-
-impl Index {
-    /// The number of documents that `admit` accepts and that contain a term of the query.
-    pub fn matching(&self, text: &str, admit: &Admit<'_>) -> usize {
-        let query = Query::new(self, text);
-        let readings = || query.terms.iter().flat_map(|term| &term.readings);
-        let count = |(number, part): (usize, &Part)| {
-            let mut seen = vec![0_u64; (part.shard.len() as usize).div_ceil(64)];
-            let names = query.names.iter().map(|name| &name.numbers);
-            for numbers in readings().map(|reading| &reading.numbers).chain(names) {
-                let Some(Some(term)) = numbers.get(number) else { continue };
-                for posting in part.shard.postings(*term) {
-                    if let Some(bits) = seen.get_mut(posting.document as usize / 64) {
-                        *bits |= 1 << (posting.document % 64);
-                    }
-                }
-            }
-            let counted = |document: u32| {
-                let (source, position) = part.shard.place(document);
-                part.has(document) && admit(Place { source, position })
-            };
-            let set = |document: &u32| {
-                let bits = seen.get(*document as usize / 64).copied().unwrap_or_default();
-                bits >> (document % 64) & 1 != 0
-            };
-            (0..part.shard.len()).filter(set).filter(|document| counted(*document)).count()
-        };
-        self.parts.iter().enumerate().map(count).sum()
-    }
+    let (best, matching) = candidates.best();
+    (best.into_iter().filter_map(hit).collect(), matching)
 }
 
 /// The words of the query in a document, and their share of the weight of all its words.

@@ -276,6 +276,18 @@ proptest! {
     }
 
     #[test]
+    fn known_documents_are_counted_like_others(sources in sources(), query in text(6)) {
+        let index = built(sources.iter().enumerate());
+        let admit = |place: Place<'_>| (place.position + place.source.len()).is_multiple_of(2);
+        let some = index.documents(&|place| admit(place) && place.position % 3 == 0);
+        let everything = index.search(&query, EVERYTHING, usize::MAX);
+        let expect = everything.hits.iter().filter(|hit| admit(hit.place)).count();
+        for sure in [None, Some(&some), Some(&index.documents(&admit))] {
+            prop_assert_eq!(index.search_words(&query, &admit, sure, 3).total, expect);
+        }
+    }
+
+    #[test]
     fn an_exact_name_is_first(sources in sources(), at in any::<prop::sample::Index>()) {
         let index = built(sources.iter().enumerate());
         let names: Vec<&String> = sources.iter().flatten().map(|(name, _)| name).collect();

@@ -6,8 +6,10 @@
 //! worse than a poor match, so the thresholds are low. `bench/retrieval` measures both errors.
 
 use super::{
+    document_set::DocumentSet,
     field::MOST,
     index::Index,
+    products,
     query::{Query, Term},
     search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
 };
@@ -44,8 +46,12 @@ pub struct Answer<'a> {
     pub verdict: SearchVerdict<'a>,
     /// The words of the query that no tool has, nor a word that is similar or related.
     pub unmatched_terms: Vec<String>,
+    /// The products that the query names and no tool mentions.
+    pub absent_products: Vec<&'static str>,
     /// The strength of the best document, from 0 to 1.
     pub strength: f32,
+    /// The number of documents that contain a term of the query.
+    pub total: usize,
     /// The best documents first. If there is no such tool, the nearest ones.
     pub hits: Vec<Hit<'a>>,
 }
@@ -122,18 +128,34 @@ impl Index {
     ///
     /// A text without words has no matches.
     pub fn search<'a>(&'a self, text: &str, admit: &Admit<'_>, limit: usize) -> Answer<'a> {
+        self.search_words(text, admit, None, limit)
+    }
+
+    /// The same, where the documents in `sure` are known to be accepted: the matches are counted faster.
+    pub fn search_words<'a>(
+        &'a self,
+        text: &str,
+        admit: &Admit<'_>,
+        sure: Option<&DocumentSet>,
+        limit: usize,
+    ) -> Answer<'a> {
         let query = Query::new(self, text);
-        let mut hits = search::best(self, &query, admit, limit);
+        let (mut hits, matching) = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let verdict = judged(&mut hits, (strength, None));
-        Answer { verdict, unmatched_terms: unmatched(self, &query, admit), strength, hits }
+        let absent_products = products::absent(self, text, admit);
+        let verdict = judged(&mut hits, (strength, None), &absent_products);
+        let unmatched_terms = unmatched(self, &query, admit);
+        let total = self.count(&matching, admit, sure);
+        Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
     }
 }
 
-/// The verdict for a lexical strength and, if known, the best similarity. In doubt no match is strong.
+/// The verdict for a lexical strength and, if known, the best similarity. In doubt no match is strong. A product that is
+/// not here has no tool here, however similar those of another product are.
 pub(super) fn judged<'a>(
     hits: &mut [Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
+    absent_products: &[&str],
 ) -> SearchVerdict<'a> {
     let (evidence, unsure, no_such_tool) = match nearest {
         None => (strength, UNSURE, NO_SUCH_TOOL),
@@ -143,7 +165,7 @@ pub(super) fn judged<'a>(
     let is_weak = hits.iter().all(|hit| hit.strength == MatchStrength::Weak);
     let verdict = match evidence {
         _ if named => SearchVerdict::Found,
-        evidence if evidence < no_such_tool => {
+        evidence if evidence < no_such_tool || !absent_products.is_empty() => {
             SearchVerdict::NoSuchTool { nearest_servers: nearest_servers(hits) }
         }
         evidence if evidence < unsure || is_weak => SearchVerdict::Unsure,
@@ -172,19 +194,21 @@ pub(super) fn share(query: &Query, score: f32) -> f32 {
 
 /// The words that no visible document contains.
 pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
-    let seen = |term: &Term| {
-        term.readings.iter().any(|reading| {
-            let found = index.parts.iter().zip(&reading.numbers);
-            found.filter_map(|(part, number)| Some((part, (*number)?))).any(|(part, number)| {
-                let documents = part.shard.postings(number).iter().map(|posting| posting.document);
-                documents.filter(|document| part.has(*document)).any(|document| {
-                    let (source, position) = part.shard.place(document);
-                    admit(Place { source, position })
-                })
-            })
-        })
-    };
+    let seen =
+        |term: &Term| term.readings.iter().any(|reading| is_seen(index, &reading.numbers, admit));
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
+}
+
+/// Whether a visible document has a term, which is given by its number in each shard.
+pub(super) fn is_seen(index: &Index, numbers: &[Option<u32>], admit: &Admit<'_>) -> bool {
+    let found = index.parts.iter().zip(numbers);
+    found.filter_map(|(part, number)| Some((part, (*number)?))).any(|(part, number)| {
+        let documents = part.shard.postings(number).iter().map(|posting| posting.document);
+        documents.filter(|document| part.has(*document)).any(|document| {
+            let (source, position) = part.shard.place(document);
+            admit(Place { source, position })
+        })
+    })
 }
 
 fn nearest_servers<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {

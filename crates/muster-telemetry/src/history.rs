@@ -4,6 +4,7 @@ mod arguments;
 mod codec;
 mod query;
 mod segment;
+mod sums;
 
 use std::{
     io,
@@ -17,6 +18,7 @@ use muster_core::{
     catalog::ToolEntry, effect::Effect, observer::FinishedCall, policy::Policy, text,
 };
 
+pub(crate) use self::sums::SegmentSums;
 pub use self::{
     arguments::KeptArguments,
     query::{CallFilter, StatusFilter},
@@ -145,11 +147,12 @@ fn judge<'a>(
 #[derive(Debug, Clone)]
 pub struct HistoryReader {
     folder: PathBuf,
+    sums: Arc<SegmentSums>,
 }
 
 impl HistoryReader {
-    pub(crate) const fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(crate) const fn new(folder: PathBuf, sums: Arc<SegmentSums>) -> Self {
+        Self { folder, sums }
     }
 
     /// At most `limit` calls, newest first.
@@ -162,9 +165,9 @@ impl HistoryReader {
         query::get(&self.folder, id)
     }
 
-    /// The calls in numbers.
-    pub fn stats(&self, filter: &CallFilter) -> io::Result<CallStats> {
-        query::stats(&self.folder, filter)
+    /// The calls in numbers, by tool for at most `limit` tools.
+    pub fn stats(&self, filter: &CallFilter, limit: usize) -> io::Result<CallStats> {
+        query::stats(&self.folder, filter, limit, &self.sums)
     }
 }
 

@@ -25,7 +25,7 @@ use muster_core::{
 use muster_net::TrustStore;
 
 use self::{
-    history::{HistoryOptions, HistoryReader, HistoryWriter, KeptArguments},
+    history::{HistoryOptions, HistoryReader, HistoryWriter, KeptArguments, SegmentSums},
     meters::CallMeters,
     traces::{TraceExporter, TraceOptions, Tracer},
     worker::Worker,
@@ -45,6 +45,7 @@ struct Inner {
     meters: CallMeters,
     started: SystemTime,
     history: Option<HistoryOptions>,
+    sums: Arc<SegmentSums>,
     tracer: Option<Arc<Tracer>>,
     /// The thread of the history and of traces, if there is either.
     worker: Option<Worker>,
@@ -56,6 +57,7 @@ impl Default for Inner {
             meters: CallMeters::default(),
             started: SystemTime::now(),
             history: None,
+            sums: Arc::default(),
             tracer: None,
             worker: None,
         }
@@ -102,7 +104,7 @@ impl Telemetry {
     pub async fn history(&self) -> Option<HistoryReader> {
         let history = self.inner.history.as_ref()?;
         self.flush().await;
-        Some(HistoryReader::new(history.folder.clone()))
+        Some(HistoryReader::new(history.folder.clone(), Arc::clone(&self.inner.sums)))
     }
 
     /// Writes every call that is over now.

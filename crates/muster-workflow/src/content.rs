@@ -38,6 +38,49 @@ impl ToolContent {
     }
 }
 
+impl ToolContent {
+    /// Its pictures, sounds and resources: every block that is not text.
+    pub fn blocks(&self) -> Vec<Raw> {
+        let Outcome::Raw(result) = &self.outcome else { return Vec::new() };
+        let content = json::RawObject::parse(result).map(|object| content_of(&object));
+        let is_text = |block: &Raw| {
+            let kind = json::RawObject::parse(block).and_then(|block| block.get_text("type"));
+            kind.is_none_or(|kind| kind == "text")
+        };
+        content.unwrap_or_default().into_iter().filter(|block| !is_text(block)).collect()
+    }
+}
+
+/// An outcome with further blocks behind its own.
+pub fn with_blocks(outcome: Outcome, blocks: Vec<Raw>) -> Outcome {
+    if blocks.is_empty() {
+        return outcome;
+    }
+    let result = match outcome {
+        Outcome::Text { text, failed, details } => {
+            let mut result = json::RawObject::new();
+            result.set_value("content", &[item(&text)]);
+            if let Some(details) = details {
+                result.set("structuredContent", Cow::Owned(details));
+            }
+            result.set_value("isError", &failed);
+            result.to_raw()
+        }
+        Outcome::Raw(result) => result,
+        needs @ Outcome::InputRequired(_) => return needs,
+    };
+    let Some(mut object) = json::RawObject::parse(&result) else { return Outcome::Raw(result) };
+    let mut content = content_of(&object);
+    content.extend(blocks);
+    object.set("content", Cow::Owned(raw(&content)));
+    Outcome::Raw(object.to_raw())
+}
+
+fn content_of(result: &json::RawObject<'_>) -> Vec<Raw> {
+    let content = result.get("content");
+    content.and_then(|content| serde_json::from_str(content.get()).ok()).unwrap_or_default()
+}
+
 /// A text parsed as JSON, else the text itself.
 fn parsed(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned()))
@@ -120,7 +163,32 @@ mod tests {
     use muster_core::{call::Outcome, json::raw};
     use serde_json::{Value as Json, json};
 
-    use super::{ToolContent, with_execution_id};
+    use super::{ToolContent, with_blocks, with_execution_id};
+
+    #[test]
+    fn blocks_are_everything_but_text() {
+        let (picture, link) = (
+            json!({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
+            json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
+        );
+        let text = json!({"type": "text", "text": "5"});
+        let result = json!({"content": [picture, text, link, {"type": "text", "text": "6"}, 7]});
+        let blocks = ToolContent::of(Outcome::Raw(raw(&result))).unwrap().blocks();
+        let shown: Vec<Json> =
+            blocks.iter().map(|block| serde_json::from_str(block.get()).unwrap()).collect();
+        assert_eq!(shown, [picture.clone(), link.clone()]);
+        let Outcome::Raw(with) = with_blocks(Outcome::text("done"), blocks.clone()) else {
+            panic!()
+        };
+        let with: Json = serde_json::from_str(with.get()).unwrap();
+        let done = json!({"type": "text", "text": "done"});
+        assert_eq!(with, json!({"content": [done, picture, link], "isError": false}));
+        assert!(ToolContent::of(Outcome::text("a")).unwrap().blocks().is_empty());
+        let behind = with_blocks(Outcome::Raw(raw(&json!({"content": [text], "x": 1}))), blocks);
+        let Outcome::Raw(behind) = behind else { panic!() };
+        let behind: Json = serde_json::from_str(behind.get()).unwrap();
+        assert_eq!((&behind["content"][1], &behind["x"]), (&picture, &json!(1)));
+    }
 
     #[track_caller]
     fn check(outcome: Outcome, value: Json, failed: bool) {

@@ -13,7 +13,6 @@ mod condition;
 pub mod content;
 pub mod definition;
 pub mod fields;
-mod join;
 pub mod record;
 mod render;
 pub mod report;

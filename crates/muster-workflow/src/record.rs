@@ -1,14 +1,14 @@
 //! The record of a run, and the journal that its record is restored from if the gateway ended during the
 //! run.
 
-use muster_core::hex;
+use muster_core::{effect::Effect, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    JsonObject, WorkflowSpec,
+    JsonObject, WorkflowSpec, definition,
     report::{StepReport, StepStatus},
-    run::CompletedSteps,
+    run::{CompletedSteps, json_size},
 };
 
 /// The state of a run.
@@ -67,6 +67,9 @@ pub struct RunRecord {
     /// Its arguments.
     #[serde(default)]
     pub input: JsonObject,
+    /// The definition of a workflow that is not saved, with the field names of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<JsonObject>,
     /// Its result, if it completed.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
@@ -116,6 +119,8 @@ pub struct StepRecord {
 const MAX_RECORD: usize = 256 * 1024;
 /// The size of a value that stays in a large record.
 const MAX_VALUE: usize = 32 * 1024;
+/// The size of all steps of a record together. Steps beyond it have no values, and then there are none.
+const MAX_STEPS: usize = 4 << 20;
 const TRUNCATED: &str = "[truncated: payload exceeded retention size limit]";
 
 /// The status of a step that started and may not have ended.
@@ -208,6 +213,9 @@ pub struct RunStart {
     pub operator: bool,
     /// The number of calls above it.
     pub depth: u8,
+    /// The worst effect that its tools may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_effect: Option<Effect>,
     /// The fingerprint of the workflow, whose definition may change between runs.
     pub definition: String,
 }
@@ -330,11 +338,18 @@ impl RunRecord {
             completed_at: None,
             duration_ms: 0,
             input,
+            definition: None,
             result: Json::Null,
             error: None,
             steps: Vec::new(),
             truncated: false,
         }
+    }
+
+    /// The definition of the workflow, if it is not saved and can still be read.
+    pub fn unsaved(&self) -> Option<WorkflowSpec> {
+        let definition = Json::Object(self.definition.clone()?);
+        definition::read(&definition).ok().map(|parsed| parsed.spec)
     }
 
     /// The record of an interrupted run, completed from its journal.
@@ -377,8 +392,25 @@ impl RunRecord {
             cut
         };
         self.truncated |= cut(&mut self.input, &mut self.result);
+        let (mut total, mut kept) = (0, 0);
         for step in &mut self.steps {
             self.truncated |= cut(&mut step.input, &mut step.result);
+            let mut size = json_size(step);
+            if total + size > MAX_STEPS / 2 {
+                self.truncated = true;
+                step.input.clear();
+                step.result = Json::Null;
+                size = json_size(step);
+            }
+            total += size;
+            kept += usize::from(total <= MAX_STEPS);
+        }
+        // The last step says how the run ended.
+        if kept < self.steps.len()
+            && let Some(last) = self.steps.pop()
+        {
+            self.steps.truncate(kept.saturating_sub(1));
+            self.steps.push(last);
         }
         self
     }
@@ -424,11 +456,6 @@ impl RunRecord {
         }
         Some(Json::Object(object))
     }
-}
-
-/// The size of a value as JSON.
-fn json_size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(0, |json| json.len())
 }
 
 fn object(record: &RunRecord) -> JsonObject {

@@ -3,7 +3,7 @@
 use muster_template::{ErrorStage, RenderContext, Template, TemplateError};
 use serde_json::Value as Json;
 
-use super::{JsonObject, condition::value_at};
+use super::{JsonObject, StepCondition, condition::value_at};
 
 /// The type of a text that is one template.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,15 @@ impl<'a> Renderer<'a> {
             )),
         })
         .collect()
+    }
+
+    /// A condition with its expected values rendered.
+    pub(super) fn condition(&mut self, condition: &StepCondition) -> Result<StepCondition, String> {
+        let mut condition = condition.clone();
+        for side in [&mut condition.expect, &mut condition.expect_not].into_iter().flatten() {
+            side.json_path = self.arguments(&side.json_path)?;
+        }
+        Ok(condition)
     }
 
     /// A value, recursively. Keys are not templates.

@@ -1,22 +1,32 @@
 //! The interpreter: runs step after step, each journaled by the [`Host`] before it starts and after it ends.
 
+mod blocks;
 mod end;
+mod limits;
+mod step_outcome;
 
 use std::collections::BTreeMap;
 
-use muster_core::{backend::BoxFuture, call::Outcome};
+use muster_core::{backend::BoxFuture, call::Outcome, join::join_all, json::Raw};
 use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
-use self::end::{failure_record, invalid_step, step_outcome};
+use self::{
+    blocks::StepBlocks,
+    end::{failure_record, invalid_step, step_outcome},
+    limits::Usage,
+    step_outcome::{RunFailure, StepOutcome},
+};
 use super::{
     JsonObject, StepAction, StepCondition, Workflow, WorkflowStep,
     condition::holds,
     content::ToolContent,
-    join::join_all,
     render::{Renderer, TemplateTarget},
     report::{ConditionResult, ReplyDetail, StepReport, StepStatus},
 };
+
+pub use self::limits::RunBounds;
+pub(crate) use self::limits::size as json_size;
 
 /// The maximum number of items of a loop.
 const MAX_ITEMS: usize = 10_000;
@@ -31,6 +41,11 @@ pub trait Host: Send + Sync {
 
     /// Clock, randomness and limits for templates.
     fn context(&self) -> RenderContext<'_>;
+
+    /// The limits of the run; none for any number of calls.
+    fn limits(&self) -> Option<RunBounds> {
+        None
+    }
 }
 
 /// The outcome of a call.
@@ -75,6 +90,8 @@ pub struct RunOutcome {
     pub error: Option<String>,
     /// The reports of the steps that ran.
     pub reports: Vec<StepReport>,
+    /// The pictures, sounds and resources of visible steps and of the last one.
+    pub blocks: Vec<Raw>,
 }
 
 /// The reply to the caller of a run.
@@ -106,6 +123,8 @@ pub async fn run(
         steps: Vec::new(),
         used_inputs: Vec::new(),
         last: None,
+        blocks: StepBlocks::default(),
+        usage: Usage::new(host.limits()),
     };
     let mut ended = Ok(());
     for step in &workflow.spec.steps {
@@ -118,25 +137,6 @@ pub async fn run(
         Ok(()) => run.completed(),
         Err(stop) => run.failed(stop).await,
     }
-}
-
-/// Why a run stops.
-enum RunFailure {
-    /// A step could not run.
-    CallFailed { step: String, error: String },
-    /// A tool reported an error.
-    ToolFailed { step: String, text: String, outcome: Outcome },
-    /// A template or condition of the file cannot be evaluated.
-    Invalid(String),
-}
-
-/// The outcome of a step.
-struct StepOutcome {
-    report: StepReport,
-    /// Its value for later steps; `None` if it was skipped.
-    value: Option<Json>,
-    used_inputs: Vec<String>,
-    stop: Option<RunFailure>,
 }
 
 /// The position of a step.
@@ -177,15 +177,20 @@ struct Run<'a> {
     used_inputs: Vec<String>,
     /// The result of the last tool that was called outside of groups.
     last: Option<Json>,
+    blocks: StepBlocks,
+    usage: Usage,
 }
 
 impl Run<'_> {
     async fn step(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
         match &step.action {
             StepAction::Tool { .. } => {
-                let done = self.call_step(step, StepPlace::default()).await;
+                let mut done = self.call_step(step, StepPlace::default()).await;
                 if done.report.status == StepStatus::Completed {
                     self.last.clone_from(&done.value);
+                    if !step.is_visible() {
+                        self.blocks.set_last(std::mem::take(&mut done.blocks));
+                    }
                 }
                 self.record(done).map_or(Ok(()), Err)
             }
@@ -204,11 +209,18 @@ impl Run<'_> {
                 value,
                 used_inputs: Vec::new(),
                 stop: None,
+                blocks: Vec::new(),
             };
+        }
+        if let Err(error) = self.usage.count_call() {
+            return invalid_step(report, Vec::new(), error);
         }
         let (id, tool) = (step.id.clone(), step.tool().to_owned());
         self.host.journal(JournalNote::Begins { id, key, tool }).await;
-        let done = self.attempt(step, report).await;
+        let mut done = self.attempt(step, report).await;
+        if let Err(error) = self.usage.count_bytes(&done) {
+            done = invalid_step(place.report(step), done.used_inputs, error);
+        }
         let value = done.value.clone().unwrap_or_default();
         self.host
             .journal(JournalNote::Ended { report: Box::new(done.report.clone()), value })
@@ -224,10 +236,10 @@ impl Run<'_> {
         }
         if report.condition.as_ref().is_some_and(|judged| !judged.holds) {
             report.status = StepStatus::Skipped;
-            return StepOutcome { report, value: None, used_inputs: seen, stop: None };
+            return StepOutcome::without_result(report, seen, None);
         }
         let StepAction::Tool { tool, args } = &step.action else {
-            return StepOutcome { report, value: None, used_inputs: seen, stop: None };
+            return StepOutcome::without_result(report, seen, None);
         };
         let mut renderer = Renderer::new(&self.data, self.host.context());
         let rendered = renderer.arguments(args);
@@ -264,7 +276,7 @@ impl Run<'_> {
                 || result.as_str().is_some_and(|text| text.trim() == "true");
             ConditionResult { holds, result, source: "template".to_owned() }
         } else if let Some(from) = &condition.from_step {
-            let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
+            let condition = renderer.condition(condition).map_err(unresolved)?;
             let Some(result) = self.data.get("results").and_then(|results| results.get(from))
             else {
                 return Err(format!(
@@ -277,8 +289,9 @@ impl Run<'_> {
             ConditionResult { holds, result, source: format!("from_step:{from}") }
         } else {
             let tool = condition.tool.as_deref().unwrap_or_default();
+            self.usage.count_call()?;
             let arguments = renderer.arguments(&condition.args).map_err(unresolved)?;
-            let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
+            let condition = renderer.condition(condition).map_err(unresolved)?;
             let (holds, result) = match self.host.call(tool, arguments).await {
                 CallOutcome::Returned(content) => {
                     let holds = self.holds(&condition, &content.value, content.failed);
@@ -307,8 +320,9 @@ impl Run<'_> {
 
     /// Applies the outcome of a step.
     fn record(&mut self, done: StepOutcome) -> Option<RunFailure> {
-        let StepOutcome { report, value, used_inputs, stop } = done;
+        let StepOutcome { report, value, used_inputs, stop, blocks } = done;
         self.note_inputs(used_inputs);
+        self.blocks.add(blocks);
         if let Some(value) = &value {
             self.put("results", &report.id, value.clone());
         }
@@ -461,18 +475,6 @@ impl Run<'_> {
         }
         (Json::Object(given), first)
     }
-}
-
-/// A condition with its expected values rendered.
-fn render_expectations(
-    renderer: &mut Renderer<'_>,
-    condition: &StepCondition,
-) -> Result<StepCondition, String> {
-    let mut condition = condition.clone();
-    for side in [&mut condition.expect, &mut condition.expect_not].into_iter().flatten() {
-        side.json_path = renderer.arguments(&side.json_path)?;
-    }
-    Ok(condition)
 }
 
 /// The name of a value's type in Go, which clients know from the errors of forEach.

@@ -1,11 +1,18 @@
 //! Who is admitted to a server over HTTP: the settings, and what flags and the environment say over them.
 
-use std::{convert::Infallible, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use muster_auth::{
     access::{
         AccessControl, AccessOptions, RemoteCallers,
+        directory::AccessDirectory,
         operator_file::OperatorFile,
+        recent_logins::RecentLogins,
         tokens::{StaticTokens, TokenFile},
     },
     clock::Clock,
@@ -28,6 +35,7 @@ pub(crate) struct AccessRules {
     remote: RemoteCallers,
     tokens: StaticTokens,
     operators: SharedPrincipalList,
+    recent: RecentLogins,
 }
 
 impl AccessRules {
@@ -50,6 +58,7 @@ impl AccessRules {
             remote: if insists { RemoteCallers::Anonymous } else { RemoteCallers::NeedToken },
             tokens: StaticTokens::new(TokenFile::of(config, Clock::system())),
             operators: operators(said).into(),
+            recent: RecentLogins::default(),
         })
     }
 
@@ -105,13 +114,30 @@ impl AccessRules {
         logins: Option<&AuthServer>,
         operator: Option<&OperatorFile>,
     ) -> (Arc<AccessControl>, UserLists) {
-        let Self { mode, remote, tokens, operators } = self;
+        let Self { mode, remote, tokens, operators, recent } = self;
         let lists = UserLists {
             operators: operators.clone(),
             allowed: logins.map(AuthServer::allowed_users),
         };
-        let options = AccessOptions { mode, logins: logins.cloned(), operators, remote, tokens };
+        let logins = logins.cloned();
+        let options = AccessOptions { mode, logins, operators, remote, tokens, recent };
         (Arc::new(AccessControl::new(options, operator)), lists)
+    }
+
+    /// Who may use the gateway, for its operators.
+    pub(crate) fn directory(
+        &self,
+        config: &Path,
+        logins: Option<&AuthServer>,
+    ) -> Arc<AccessDirectory> {
+        Arc::new(AccessDirectory {
+            mode: self.mode,
+            operators: self.operators.clone(),
+            tokens: TokenFile::of(config, Clock::system()),
+            logins: logins.cloned(),
+            recent: self.recent.clone(),
+            browsers: OnceLock::new(),
+        })
     }
 
     /// One line about who is admitted, for the operator.

@@ -1,6 +1,8 @@
-//! Log lines for people: on standard error, and in a file when asked for.
+//! Log lines: on standard error, and in a file when asked for; for people, or as JSON.
 
+mod json;
 mod line_batch;
+mod wall_clock;
 
 use std::{
     fmt::{self, Write as _},
@@ -10,15 +12,29 @@ use std::{
     sync::OnceLock,
 };
 
-use muster_core::call::{ARGUMENT_VALUES, AUDIT};
+use clap::ValueEnum;
+use muster_core::{
+    call::{ARGUMENT_VALUES, AUDIT},
+    lock::Lock,
+};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     level_filters::LevelFilter,
+    span::{Attributes, Id},
 };
-use tracing_subscriber::{Layer, filter::FilterFn, layer::Context, prelude::*};
+use tracing_subscriber::{
+    Layer,
+    filter::FilterFn,
+    layer::Context,
+    prelude::*,
+    registry::{Extensions, LookupSpan, SpanRef},
+};
 
-use self::line_batch::{Line, LineBatch};
+use self::{
+    line_batch::{Line, LineBatch},
+    wall_clock::WallClock,
+};
 
 /// The lines of the process.
 static BATCH: OnceLock<LineBatch> = OnceLock::new();
@@ -32,8 +48,23 @@ pub enum ArgumentValues {
     Hidden,
 }
 
+/// The form of log lines on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object on each line.
+    Json,
+}
+
 /// Sends log lines to standard error, and to `file` if there is one, from `level` up.
-pub fn install(level: LevelFilter, values: ArgumentValues, file: Option<&Path>) -> io::Result<()> {
+pub fn install(
+    level: LevelFilter,
+    values: ArgumentValues,
+    file: Option<&Path>,
+    format: LogFormat,
+) -> io::Result<()> {
     let file = match file {
         Some(path) => Some(OpenOptions::new().create(true).append(true).open(path)?),
         None => None,
@@ -44,7 +75,8 @@ pub fn install(level: LevelFilter, values: ArgumentValues, file: Option<&Path>) 
     };
     let filter = FilterFn::new(shown).with_max_level_hint(level);
     // A second installation in one process is a test's; the first stays.
-    let lines = Lines(BATCH.get_or_init(|| LineBatch::new(file)));
+    let batch = BATCH.get_or_init(|| LineBatch::new(file));
+    let lines = Lines { batch, clock: Lock::default(), format };
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
     drop(tracing::subscriber::set_global_default(subscriber));
     Ok(())
@@ -57,33 +89,47 @@ pub(crate) fn flush() {
     }
 }
 
-struct Lines(&'static LineBatch);
+struct Lines {
+    batch: &'static LineBatch,
+    clock: Lock<WallClock>,
+    format: LogFormat,
+}
 
-impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let (now, level) = (jiff::Zoned::now(), name(*event.metadata().level()));
-        let mut line = String::with_capacity(LINE_LENGTH);
-        // Every call writes a line, and formatting the time would cost as much as the rest of it.
-        for (before, number) in [('[', now.hour()), (':', now.minute()), (':', now.second())] {
-            line.push(before);
-            line.extend(
-                [number / 10, number % 10].map(|digit| char::from(b'0'.wrapping_add_signed(digit))),
-            );
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if self.format == LogFormat::Json
+            && let Some(span) = context.span(id)
+        {
+            span.extensions_mut().insert(json::TraceIds::of(attributes));
         }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let batch = self.batch;
+        let write = |line: &Line<'_>| match event.metadata().target() {
+            AUDIT => batch.write_later(line),
+            _ => batch.write(line),
+        };
+        if self.format == LogFormat::Json {
+            let span = context.lookup_current();
+            let extensions = span.as_ref().map(SpanRef::extensions);
+            let line = json::line(event, extensions.as_ref().and_then(Extensions::get));
+            return write(&Line { stderr: &line, file: batch.has_file().then_some(&line) });
+        }
+        let mut line = String::with_capacity(LINE_LENGTH);
+        let now = self.clock.lock().now();
+        line.push('[');
+        line.push_str(now.time());
         line.push_str("] ");
         let start = line.len();
-        line.push_str(level);
+        line.push_str(name(*event.metadata().level()));
         event.record(&mut Message(&mut line));
         line.push('\n');
-        let in_file = self.0.has_file().then(|| {
-            let (time, rest) = (now.strftime("%Y-%m-%d %H:%M:%S"), line.get(start..));
-            format!("{time} {}", rest.unwrap_or_default())
+        let in_file = batch.has_file().then(|| {
+            let rest = line.get(start..).unwrap_or_default();
+            format!("{} {} {rest}", now.date(), now.time())
         });
-        let line = Line { stderr: &line, file: in_file.as_deref() };
-        match event.metadata().target() {
-            AUDIT => self.0.write_later(&line),
-            _ => self.0.write(&line),
-        }
+        write(&Line { stderr: &line, file: in_file.as_deref() });
     }
 }
 

@@ -34,6 +34,8 @@ mod client_side;
 mod commands;
 #[path = "suite/console.rs"]
 mod console;
+#[path = "suite/console_access.rs"]
+mod console_access;
 #[path = "suite/console_pages.rs"]
 mod console_pages;
 #[path = "suite/contexts.rs"]

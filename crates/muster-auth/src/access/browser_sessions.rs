@@ -7,21 +7,26 @@
 //! **Invariant:** a browser sends its cookies to every port of a host, and so to a server that another user runs on this
 //! machine. A session that began on a loopback address serves processes of the gateway's own user only.
 
+mod shared;
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 use muster_core::{
     call::{Caller, Role},
+    caller_directory::BrowserSession,
     credentials::{Authenticator, Peer},
 };
 
-use super::{is_own_user, operator_file::OPERATOR_HEADER, refusal};
+use self::shared::SharedSessions;
+use super::{is_own_user, operator_file::OPERATOR_HEADER, recent_logins::session_id, refusal};
 use crate::{
     clock::Clock,
     lock::Lock,
     random::{self, NoRandomness, digest_of},
     secret::Secret,
+    store::{StoreError, Vault},
 };
 
 /// How long a code may be exchanged, in seconds.
@@ -39,6 +44,8 @@ pub struct BrowserSessions {
     guard: Arc<dyn Authenticator>,
     clock: Clock,
     state: Lock<State>,
+    /// The same at all replicas, if there are several.
+    shared: Option<SharedSessions>,
     /// The token of forms for callers without a session, where everybody on this machine is an operator.
     shared_form_token: Secret,
 }
@@ -68,6 +75,7 @@ struct Login {
     began: u64,
 }
 
+#[derive(Clone)]
 struct Session {
     login: Login,
     form_token: Secret,
@@ -77,7 +85,13 @@ impl BrowserSessions {
     /// Sessions whose credentials `guard` checks.
     pub fn new(guard: Arc<dyn Authenticator>, clock: Clock) -> Result<Self, NoRandomness> {
         let shared_form_token = Secret::new(random::token()?);
-        Ok(Self { guard, clock, state: Lock::default(), shared_form_token })
+        Ok(Self { guard, clock, state: Lock::default(), shared: None, shared_form_token })
+    }
+
+    /// The same sessions at all replicas of the gateway, in an encrypted storage.
+    #[must_use]
+    pub fn shared_in(self, vault: Vault) -> Self {
+        Self { shared: Some(SharedSessions(vault)), ..self }
     }
 
     /// A code for the browser of an operator who presents credentials.
@@ -89,6 +103,10 @@ impl BrowserSessions {
             is_local: is_loopback(headers),
             began: self.clock.now(),
         };
+        if let Some(shared) = &self.shared {
+            shared.put_code(&code, &login).await.map_err(|error| unavailable(&error))?;
+            return Ok(Secret::new(code));
+        }
         let mut state = self.state.lock();
         let codes = &mut state.codes;
         codes.retain(|_, login| !self.has_ended(login, CODE_TTL));
@@ -98,19 +116,28 @@ impl BrowserSessions {
     }
 
     /// The value of a `Set-Cookie` header in exchange for a code. A code is good for one attempt.
-    pub fn redeem(&self, code: &str, headers: &HeaderMap, peer: &Peer) -> Option<String> {
-        let login = self.state.lock().codes.remove(&digest_of(code))?;
+    pub async fn redeem(&self, code: &str, headers: &HeaderMap, peer: &Peer) -> Option<String> {
+        let login = match &self.shared {
+            Some(shared) => shared.take_code(code).await?,
+            None => self.state.lock().codes.remove(&digest_of(code))?,
+        };
         if self.has_ended(&login, CODE_TTL) || !login.serves(peer) {
             return None;
         }
         let (cookie, form_token) = (random::token().ok()?, Secret::new(random::token().ok()?));
+        let login = Login { began: self.clock.now(), ..login };
+        let session = Session { login, form_token };
+        let set_cookie = set_cookie(headers, peer, &cookie, SESSION_TTL);
+        if let Some(shared) = &self.shared {
+            shared.put_session(&cookie, &session).await?;
+            return Some(set_cookie);
+        }
         let mut state = self.state.lock();
         let sessions = &mut state.sessions;
         sessions.retain(|_, session| !self.has_ended(&session.login, SESSION_TTL));
         make_room(sessions, MAX_SESSIONS, |session| session.login.began);
-        let login = Login { began: self.clock.now(), ..login };
-        sessions.insert(digest_of(&cookie), Session { login, form_token });
-        Some(set_cookie(headers, peer, &cookie, SESSION_TTL))
+        sessions.insert(digest_of(&cookie), session);
+        Some(set_cookie)
     }
 
     /// The operator who sent a request, by the session of the browser or by credentials in the request.
@@ -119,28 +146,72 @@ impl BrowserSessions {
         headers: &HeaderMap,
         peer: &Peer,
     ) -> Result<BrowserCaller, Response<Bytes>> {
-        let session = cookie(headers, peer).and_then(|cookie| {
-            let state = self.state.lock();
-            let session = state.sessions.get(&digest_of(&cookie))?;
-            let is_good =
-                !self.has_ended(&session.login, SESSION_TTL) && session.login.serves(peer);
-            is_good.then(|| (session.login.credentials.clone(), session.form_token.clone()))
-        });
-        if let Some((credentials, form_token)) = session {
-            let caller = self.operator(&credentials, peer).await?;
+        if let Some(Session { login, form_token }) = self.session(headers, peer).await {
+            let caller = self.operator(&login.credentials, peer).await?;
             return Ok(BrowserCaller { caller, form_token: Some(form_token) });
         }
         let caller = self.operator(headers, peer).await?;
-        let form_token = presented(headers).is_empty().then(|| self.shared_form_token.clone());
+        let form_token = match presented(headers).is_empty() {
+            true => Some(self.form_token().await),
+            false => None,
+        };
         Ok(BrowserCaller { caller, form_token })
     }
 
+    /// The session of a browser.
+    async fn session(&self, headers: &HeaderMap, peer: &Peer) -> Option<Session> {
+        let cookie = cookie(headers, peer)?;
+        let session = match &self.shared {
+            Some(shared) => shared.session(&cookie).await,
+            None => self.state.lock().sessions.get(&digest_of(&cookie)).cloned(),
+        };
+        session.filter(|session| {
+            !self.has_ended(&session.login, SESSION_TTL) && session.login.serves(peer)
+        })
+    }
+
+    async fn form_token(&self) -> Secret {
+        let shared = match &self.shared {
+            Some(shared) => shared.form_token().await,
+            None => None,
+        };
+        shared.unwrap_or_else(|| self.shared_form_token.clone())
+    }
+
     /// Ends the session of a browser. Returns the value of the `Set-Cookie` header that deletes its cookie.
-    pub fn end(&self, headers: &HeaderMap, peer: &Peer) -> String {
+    pub async fn end(&self, headers: &HeaderMap, peer: &Peer) -> String {
         if let Some(cookie) = cookie(headers, peer) {
-            self.state.lock().sessions.remove(&digest_of(&cookie));
+            match &self.shared {
+                Some(shared) => shared.end(&cookie).await,
+                None => drop(self.state.lock().sessions.remove(&digest_of(&cookie))),
+            }
         }
         set_cookie(headers, peer, "", 0)
+    }
+
+    /// The sessions, newest first.
+    pub fn list(&self) -> Vec<BrowserSession> {
+        let state = self.state.lock();
+        let sessions = state.sessions.iter();
+        let sessions = sessions.filter(|(_, session)| !self.has_ended(&session.login, SESSION_TTL));
+        let mut listed: Vec<BrowserSession> = sessions
+            .map(|(digest, Session { login, .. })| BrowserSession {
+                id: session_id(digest),
+                began: login.began,
+                ends: login.began.saturating_add(SESSION_TTL),
+                is_local: login.is_local,
+            })
+            .collect();
+        listed.sort_by_key(|session| std::cmp::Reverse(session.began));
+        listed
+    }
+
+    /// Ends the session with an id. Returns whether there was one.
+    pub(super) fn end_by_id(&self, id: &str) -> bool {
+        let mut state = self.state.lock();
+        let before = state.sessions.len();
+        state.sessions.retain(|digest, _| session_id(digest) != id);
+        state.sessions.len() < before
     }
 
     async fn operator(&self, headers: &HeaderMap, peer: &Peer) -> Result<Caller, Response<Bytes>> {
@@ -215,6 +286,10 @@ fn make_room<T>(entries: &mut BTreeMap<String, T>, most: usize, began: impl Fn(&
         let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
         entries.remove(&oldest);
     }
+}
+
+fn unavailable(error: &StoreError) -> Response<Bytes> {
+    refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
 }
 
 fn internal(error: &NoRandomness) -> Response<Bytes> {

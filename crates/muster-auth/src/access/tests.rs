@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_config::settings::AccessMode;
 use muster_core::{
     call::Role,
+    caller_directory::TokenDraft,
     credentials::{Admission, Authenticator as _, Peer},
 };
 use rustix::process::geteuid;
@@ -13,7 +14,8 @@ use rustix::process::geteuid;
 use super::{
     AccessControl, AccessOptions, RemoteCallers,
     operator_file::{LOCAL_HEADER, OPERATOR_HEADER, OperatorFile},
-    tokens::{StaticTokens, TokenDraft, TokenFile},
+    recent_logins::RecentLogins,
+    tokens::{StaticTokens, TokenFile},
 };
 use crate::{clock::Clock, principal_list::SharedPrincipalList};
 
@@ -47,6 +49,7 @@ impl Rig {
             operators: SharedPrincipalList::default(),
             remote: self.remote,
             tokens: StaticTokens::new(self.file()),
+            recent: RecentLogins::default(),
         };
         let access = AccessControl::new(options, Some(&self.operator));
         let headers: HeaderMap = sent

@@ -14,6 +14,10 @@ use std::{
     sync::Arc,
 };
 
+use muster_core::{
+    call::Role,
+    caller_directory::{TokenDescription, TokenDraft},
+};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -58,19 +62,6 @@ impl StaticToken {
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
-}
-
-/// The properties of a token to create.
-#[derive(Debug, Clone, Default)]
-pub struct TokenDraft {
-    /// Its name.
-    pub name: String,
-    /// Its lifetime in seconds; without one it does not expire.
-    pub lifetime: Option<u64>,
-    /// The toolset that its callers are limited to.
-    pub toolset: Option<String>,
-    /// Whether its callers may change the gateway.
-    pub operator: bool,
 }
 
 /// Why the tokens cannot be read or changed.
@@ -128,8 +119,23 @@ impl TokenFile {
     }
 
     /// When tokens were last used, in seconds since 1970, by their digests. A minute late at most.
-    pub fn last_used(&self) -> BTreeMap<String, u64> {
+    fn last_used(&self) -> BTreeMap<String, u64> {
         usage::read(&self.path)
+    }
+
+    /// All tokens for a listing, sorted by name.
+    pub fn described(&self) -> Result<Vec<TokenDescription>, TokenFileError> {
+        let (now, last_used) = (self.clock.now(), self.last_used());
+        let described = |token: StaticToken| TokenDescription {
+            is_expired: token.is_expired(now),
+            last_used: last_used.get(&token.digest).copied(),
+            role: if token.operator { Role::Operator } else { Role::Agent },
+            name: token.name,
+            created: token.created,
+            expires: token.expires,
+            toolset: token.toolset,
+        };
+        Ok(self.load()?.into_iter().map(described).collect())
     }
 
     /// Creates a token and returns it. It cannot be shown again.
@@ -248,7 +254,8 @@ impl StaticTokens {
 
     /// Reads the file if it has been replaced. Without a readable file no token is valid.
     fn refresh(&self) {
-        let found = fs::symlink_metadata(self.file.path()).ok();
+        // Of the target of a link: that is what Kubernetes replaces when a mounted Secret changes.
+        let found = fs::metadata(self.file.path()).ok();
         let version =
             found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
         if self.known.lock().version == version {
@@ -266,9 +273,14 @@ impl StaticTokens {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
 
-    use super::{StaticTokens, TokenDraft, TokenFile, TokenFileError};
+    use muster_core::caller_directory::TokenDraft;
+
+    use super::{StaticTokens, TokenFile, TokenFileError};
     use crate::clock::Clock;
 
     fn draft(name: &str) -> TokenDraft {
@@ -310,5 +322,24 @@ mod tests {
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).unwrap();
         fs::write(file.path(), fs::read(file.path()).unwrap()).unwrap();
         assert!(tokens.find(last.reveal()).is_none(), "anybody could have added a token");
+    }
+
+    /// Kubernetes mounts a Secret as links, and replaces the folder behind them when it changes.
+    #[test]
+    fn a_token_that_is_removed_from_a_mounted_secret_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = folder.path().join("mount");
+        let versions =
+            ["..1", "..2"].map(|version| TokenFile::of(&mount.join(version), Clock::system()));
+        let token = versions[0].create(&draft("ci")).unwrap();
+        let other = versions[1].create(&draft("other")).unwrap();
+        symlink("..1", mount.join("..data")).unwrap();
+        symlink("..data/tokens.json", mount.join("tokens.json")).unwrap();
+        let tokens = StaticTokens::new(TokenFile::of(&mount, Clock::system()));
+        assert!(tokens.find(token.reveal()).is_some());
+        symlink("..2", mount.join("..next")).unwrap();
+        fs::rename(mount.join("..next"), mount.join("..data")).unwrap();
+        assert!(tokens.find(token.reveal()).is_none());
+        assert!(tokens.find(other.reveal()).is_some());
     }
 }

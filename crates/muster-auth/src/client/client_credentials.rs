@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{logins::LoginError, server_auth::SecretRef};
+use muster_core::{logins::LoginError, secret_source::SecretSource, server_auth::SecretRef};
 
 use crate::{
     oauth::{ClientAuthMethod, ClientIdentity},
@@ -18,8 +18,25 @@ use crate::{
 const ID_KEY: &str = "client-id";
 const SECRET_KEY: &str = "client-secret";
 
+/// Reads the client id and secret that `reference` names, from a cluster if there is one.
+pub(super) async fn read(
+    cluster: Option<&dyn SecretSource>,
+    folder: Option<&Path>,
+    reference: &SecretRef,
+) -> Result<ClientIdentity, LoginError> {
+    let Some(cluster) = cluster else { return load(folder, reference) };
+    let read = async |key: &str, default: &'static str| {
+        let key = if key.is_empty() { default } else { key };
+        let value = cluster.secret(&reference.namespace, &reference.name, key).await;
+        value.map_err(LoginError::Refused)
+    };
+    let id = read(&reference.client_id_key, ID_KEY).await?.reveal().clone();
+    let secret = Some(read(&reference.client_secret_key, SECRET_KEY).await?);
+    Ok(ClientIdentity { id, secret, auth_method: ClientAuthMethod::Basic })
+}
+
 /// Reads the client id and secret that `reference` names, below the folder of secrets.
-pub(super) fn load(
+pub(crate) fn load(
     folder: Option<&Path>,
     reference: &SecretRef,
 ) -> Result<ClientIdentity, LoginError> {

@@ -6,7 +6,6 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{call::Owner, credentials::BearerToken, logins::LoginError};
-use muster_net::HttpRequest;
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    oauth::{TokenEndpoint, TokenRequestError, TokenResponse},
+    oauth::{TokenEndpoint, TokenRequestError, TokenResponse, revoke},
     random::digest_of,
     secret::Secret,
     store::StoreError,
@@ -221,14 +220,9 @@ impl OAuthClient {
     async fn revoke(&self, grant: &Grant) {
         let Some(endpoint) = &grant.revocation_endpoint else { return };
         for refresh in grant.refresh_tokens() {
-            let mut fields =
-                vec![("token", refresh.reveal().as_str()), ("token_type_hint", "refresh_token")];
-            let credentials = grant.identity.authenticate(&mut fields);
-            let mut request = HttpRequest::form(endpoint.as_str(), self.options.policy, &fields);
-            if let Some((name, value)) = credentials {
-                request = request.header(name, &value);
-            }
-            if let Err(error) = self.http.send(request).await {
+            let (policy, token) = (self.options.policy, refresh.reveal());
+            let revoked = revoke(&self.http, endpoint, policy, &grant.identity, token).await;
+            if let Err(error) = revoked {
                 tracing::debug!("cannot revoke a refresh token at its issuer: {error}");
             }
         }

@@ -10,23 +10,19 @@ use muster_core::{
     logins::{AccessTokenSource, LoginError, LoginSubject, ProtectedServer},
     server_auth::{ServerAuth, TokenExchange},
 };
-use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::{OAuthClient, client_credentials};
 use crate::{
     lock::Lock,
-    oauth::{ClientIdentity, TokenEndpoint, TokenResponse, same_issuer},
-    random::from_base64url,
-    text::printable,
+    oauth::{
+        ACCESS_TOKEN, ClientIdentity, DEFAULT_SCOPES, ExchangeError, ExchangeRequest, ID_TOKEN,
+        TokenResponse, same_issuer, unverified_claims,
+    },
 };
 
 /// How many seconds a token must still be valid to be sent.
 const MARGIN: u64 = 30;
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
-const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-const DEFAULT_SCOPES: &str = "openid profile email groups";
 /// The lifetime of a token whose issuer names none, in seconds.
 const DEFAULT_LIFETIME: u64 = 3600;
 
@@ -184,7 +180,6 @@ impl ExchangedToken {
             LoginError::Refused("failed to extract user ID from token".to_owned())
         })?;
         let response = self.exchange(&id_token).await?;
-        self.check_issuer(&response)?;
         let lifetime = response.expires_in.unwrap_or(DEFAULT_LIFETIME);
         let expires = self.user.client.clock.now().saturating_add(lifetime);
         let token = BearerToken::new(response.access_token.reveal().as_str());
@@ -198,57 +193,37 @@ impl ExchangedToken {
     }
 
     async fn exchange(&self, id_token: &BearerToken) -> Result<TokenResponse, LoginError> {
-        let TokenExchange { dex_token_endpoint: endpoint, connector_id, .. } = &self.exchange;
-        let refuse = |text: String| Err(LoginError::Refused(text));
-        if !endpoint.starts_with("https://") {
-            return refuse(format!(
-                "dex token endpoint must use HTTPS (got: {})",
-                printable(endpoint)
-            ));
-        }
+        let TokenExchange { dex_token_endpoint, connector_id, expected_issuer, .. } =
+            &self.exchange;
         if connector_id.is_empty() {
-            return refuse("connector ID is required".to_owned());
+            return Err(LoginError::Refused("connector ID is required".to_owned()));
         }
         let OAuthClient { options, http, .. } = &*self.user.client;
         let identity = match &self.exchange.client_credentials_secret_ref {
-            Some(reference) => client_credentials::load(options.secrets.as_deref(), reference)?,
+            Some(reference) => {
+                let (cluster, folder) = (options.cluster.as_deref(), options.secrets.as_deref());
+                client_credentials::read(cluster, folder, reference).await?
+            }
             None => ClientIdentity::public(String::new()),
         };
-        let fields = [
-            ("grant_type", TOKEN_EXCHANGE),
-            ("subject_token", id_token.reveal()),
-            ("subject_token_type", ID_TOKEN),
-            ("requested_token_type", ACCESS_TOKEN),
-            ("connector_id", connector_id.as_str()),
-            ("scope", self.scopes.as_str()),
-        ];
-        let endpoint = TokenEndpoint { url: endpoint, client: &identity, policy: options.policy };
-        let response = endpoint.request(http, &fields, &[id_token.reveal()]).await;
-        response.map_err(|error| match LoginError::from(error) {
-            LoginError::Unavailable(reason) => {
-                LoginError::Unavailable(format!("token exchange failed: {reason}"))
-            }
-            other => LoginError::Refused(format!("token exchange failed: {other}")),
-        })
-    }
-
-    /// Checks that the expected issuer made the token, wherever the token endpoint is.
-    fn check_issuer(&self, response: &TokenResponse) -> Result<(), LoginError> {
-        let claims = unverified_claims(response.access_token.reveal());
-        let Some(issuer) = claims.and_then(|claims| claims.iss) else { return Ok(()) };
-        let TokenExchange { expected_issuer, dex_token_endpoint, .. } = &self.exchange;
-        let expected = match expected_issuer.as_str() {
-            "" => dex_token_endpoint.strip_suffix("/token").unwrap_or(dex_token_endpoint),
-            expected => expected,
+        let request = ExchangeRequest {
+            endpoint: dex_token_endpoint,
+            connector_id,
+            scopes: &self.scopes,
+            expected_issuer,
+            subject_token: id_token.reveal(),
+            subject_token_type: ID_TOKEN,
+            requested_token_type: ACCESS_TOKEN,
         };
-        if issuer.trim_end_matches('/') == expected.trim_end_matches('/') {
-            return Ok(());
-        }
-        Err(LoginError::Refused(format!(
-            "token issuer mismatch: expected \"{}\", got \"{}\". Check auth.tokenExchange.expectedIssuer",
-            printable(expected),
-            printable(&issuer)
-        )))
+        request.send(http, &identity, options.policy).await.map_err(|error| match error {
+            ExchangeError::Refused(reason) => LoginError::Refused(reason),
+            ExchangeError::Failed(error) => match LoginError::from(error) {
+                LoginError::Unavailable(reason) => {
+                    LoginError::Unavailable(format!("token exchange failed: {reason}"))
+                }
+                other => LoginError::Refused(format!("token exchange failed: {other}")),
+            },
+        })
     }
 }
 
@@ -285,21 +260,4 @@ fn scopes(auth: &ServerAuth, exchange: &TokenExchange) -> String {
         }
     }
     scopes
-}
-
-/// Claims of a token whose signature is not checked. They only serve to refuse a token early.
-#[derive(Debug, Deserialize)]
-struct UnverifiedClaims {
-    #[serde(default)]
-    iss: Option<String>,
-    #[serde(default)]
-    sub: Option<String>,
-    #[serde(default)]
-    exp: Option<u64>,
-}
-
-fn unverified_claims(token: &str) -> Option<UnverifiedClaims> {
-    let mut parts = token.split('.');
-    let (_, payload, _) = (parts.next()?, parts.next()?, parts.next()?);
-    serde_json::from_slice(&from_base64url(payload.trim_end_matches('='))?).ok()
 }

@@ -50,13 +50,16 @@ struct LoginFlow {
     /// The issuer's page, if the browser must be the owner's.
     #[serde(default)]
     bound_url: Option<String>,
+    /// The issuer's page, if the link leads there through the gateway in any browser.
+    #[serde(default)]
+    free_url: Option<String>,
 }
 
-/// A login whose browser must be its owner's.
+/// A login whose link leads through the gateway.
 #[derive(Debug)]
-pub(super) struct BoundFlow {
-    /// The id of the owner.
-    pub(super) owner: String,
+pub(super) struct LinkedFlow {
+    /// The id of the owner, if the browser must be theirs.
+    pub(super) owner: Option<String>,
     /// The issuer's page.
     pub(super) url: String,
 }
@@ -118,10 +121,13 @@ impl OAuthClient {
             resource,
             scope,
             bound_url: is_bound.then(|| pending.url.clone()),
+            free_url: (!is_bound && !self.options.redirects.is_empty())
+                .then(|| pending.url.clone()),
         };
+        let is_linked = flow.bound_url.is_some() || flow.free_url.is_some();
         let stored = self.vault.put(&flow_key(&pending.state), &flow, FLOW_TTL).await;
         stored.map_err(|error| LoginError::Unavailable(error.to_string()))?;
-        let link = if is_bound { self.link(&pending.state) } else { None };
+        let link = is_linked.then(|| self.link(&pending.state, None));
         self.add_waiter(pending.state, LoginWaiter { person: person.clone(), arrived });
         Ok(link.unwrap_or(pending.url))
     }
@@ -148,10 +154,24 @@ impl OAuthClient {
         }
     }
 
-    /// The login of a state, if its browser must be its owner's.
-    pub(super) async fn bound_flow(&self, state: &str) -> Result<Option<BoundFlow>, StoreError> {
+    /// The login of a state, if its link leads through the gateway.
+    pub(super) async fn linked_flow(&self, state: &str) -> Result<Option<LinkedFlow>, StoreError> {
         let flow: Option<LoginFlow> = self.vault.get(&flow_key(state)).await?;
-        Ok(flow.and_then(|flow| Some(BoundFlow { owner: flow.owner.1, url: flow.bound_url? })))
+        Ok(flow.and_then(|flow| match (flow.bound_url, flow.free_url) {
+            (Some(url), _) => Some(LinkedFlow { owner: Some(flow.owner.1), url }),
+            (None, url) => Some(LinkedFlow { owner: None, url: url? }),
+        }))
+    }
+
+    /// Remembers the page that the browser goes to after the login.
+    pub(super) async fn set_redirect(&self, state: &str, url: &str) -> Result<(), StoreError> {
+        self.vault.put(&redirect_key(state), &url, FLOW_TTL).await
+    }
+
+    /// The page that the browser goes to after a login.
+    pub(super) async fn take_redirect(&self, state: &str) -> Option<String> {
+        // Without the page the login is as good.
+        self.vault.take(&redirect_key(state)).await.ok().flatten()
     }
 
     /// Completes a login with the parameters of its callback.
@@ -279,6 +299,10 @@ fn display_name(principal: &Principal) -> String {
 
 fn flow_key(state: &str) -> String {
     format!("backend/flow/{}", digest_of(state))
+}
+
+fn redirect_key(state: &str) -> String {
+    format!("backend/redirect/{}", digest_of(state))
 }
 
 fn encode_owner(owner: &Owner) -> (bool, String) {

@@ -1,12 +1,13 @@
-//! Login links that work only in the browser of the user who asked for them.
+//! Login links through the gateway, which work only in the browser of the user who asked for them where users log in to
+//! the gateway.
 //!
 //! Without this, a user who opens someone else's link and logs in at the server's issuer would give away their account.
 //! Both ends of the login are checked, because the issuer's page can be passed on as well as the link.
 
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{OAuthClient, OAuthClientPages, login_flow::BoundFlow};
-use crate::{oauth::with_query, page};
+use super::{OAuthClient, OAuthClientPages, login_flow::LinkedFlow};
+use crate::{oauth::with_query, page, text::printable};
 use bytes::Bytes;
 
 /// The path of the page that a login link leads to.
@@ -18,23 +19,46 @@ const NOT_YOURS_TEXT: &str = "Another user of this gateway asked for this sign-i
                               core_auth_login.";
 
 impl OAuthClient {
-    /// The link of a login whose browser must be its owner's.
-    pub(super) fn link(&self, state: &str) -> Option<String> {
-        let logins = self.options.browser_logins.as_ref()?;
-        Some(with_query(&format!("{}{START_PATH}", logins.base_url()), &[("flow", state)]))
+    /// The link of a login. It may name the page that the browser goes to afterwards.
+    pub(super) fn link(&self, state: &str, redirect: Option<&str>) -> String {
+        let logins = self.options.browser_logins.as_ref();
+        let base = logins.map_or(self.options.public_url.as_str(), |logins| logins.base_url());
+        let params = [("state", state), ("redirect", redirect.unwrap_or_default())];
+        with_query(&format!("{base}{START_PATH}"), &params)
     }
 }
 
 impl OAuthClientPages {
     /// The page of a login link: on to the issuer, if the browser is the owner's.
     pub(super) async fn start(&self, headers: &HeaderMap, query: &str) -> Response<Bytes> {
-        let flow = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "flow");
-        let state = flow.map(|(_, state)| state.into_owned()).unwrap_or_default();
-        match self.0.bound_flow(&state).await {
-            Ok(Some(flow)) => match self.refuse_browser(headers, &flow, &state).await {
-                None => page::redirect(&flow.url),
-                Some(refusal) => refusal,
-            },
+        let parameter = |wanted: &str| {
+            let mut pairs = form_urlencoded::parse(query.as_bytes());
+            pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+        };
+        let state = parameter("state").unwrap_or_default();
+        let redirect = parameter("redirect").filter(|url| {
+            let is_allowed = self.0.options.redirects.allows(url);
+            if !is_allowed {
+                tracing::warn!(
+                    "a login link names {}, which is not in `postLoginRedirectAllowlist`: ignored",
+                    printable(url)
+                );
+            }
+            is_allowed
+        });
+        match self.0.linked_flow(&state).await {
+            Ok(Some(flow)) => {
+                let redirect = redirect.as_deref();
+                if let Some(refusal) = self.refuse_browser(headers, &flow, &state, redirect).await {
+                    return refusal;
+                }
+                if let Some(url) = redirect
+                    && let Err(error) = self.0.set_redirect(&state, url).await
+                {
+                    return unavailable(&error.to_string());
+                }
+                page::redirect(StatusCode::FOUND, &flow.url)
+            }
             Ok(None) => page::message(
                 StatusCode::BAD_REQUEST,
                 "Sign-in expired",
@@ -51,8 +75,8 @@ impl OAuthClientPages {
         state: Option<&str>,
     ) -> Option<Response<Bytes>> {
         let state = state?;
-        match self.0.bound_flow(state).await {
-            Ok(flow) => match self.refuse_browser(headers, &flow?, state).await {
+        match self.0.linked_flow(state).await {
+            Ok(flow) => match self.refuse_browser(headers, &flow?, state, None).await {
                 // The code in this URL must not be redeemed after another login: start again.
                 Some(refusal) if refusal.status().is_redirection() => Some(not_yours()),
                 refusal => refusal,
@@ -64,17 +88,16 @@ impl OAuthClientPages {
     async fn refuse_browser(
         &self,
         headers: &HeaderMap,
-        flow: &BoundFlow,
+        flow: &LinkedFlow,
         state: &str,
+        redirect: Option<&str>,
     ) -> Option<Response<Bytes>> {
+        let owner = flow.owner.as_ref()?;
         let Some(logins) = &self.0.options.browser_logins else { return Some(not_yours()) };
         match logins.browser_principal(headers).await {
-            Ok(Some(principal)) if principal == flow.owner => None,
+            Ok(Some(principal)) if principal == *owner => None,
             Ok(Some(_)) => Some(not_yours()),
-            Ok(None) => {
-                let link = self.0.link(state).unwrap_or_default();
-                Some(logins.browser_login(headers, link).await)
-            }
+            Ok(None) => Some(logins.browser_login(headers, self.0.link(state, redirect)).await),
             Err(error) => Some(unavailable(&error.to_string())),
         }
     }

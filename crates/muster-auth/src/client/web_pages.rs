@@ -11,7 +11,9 @@ use muster_core::{
 
 use serde::Serialize;
 
-use super::{OAuthClient, login_flow::LoginResult, login_link::START_PATH};
+use super::{
+    OAuthClient, login_flow::LoginResult, login_link::START_PATH, post_login_redirects::with_server,
+};
 use crate::{access::is_own_user, oauth::CallbackParams, page};
 
 /// The web pages of an [`OAuthClient`].
@@ -37,7 +39,8 @@ impl credentials::WebPages for OAuthClientPages {
     fn serves(&self, path: &str) -> bool {
         let options = &self.0.options;
         path == options.callback_path
-            || (path == START_PATH && options.browser_logins.is_some())
+            || (path == START_PATH
+                && (options.browser_logins.is_some() || !options.redirects.is_empty()))
             || (path == options.document_path && options.serves_document())
     }
 
@@ -62,9 +65,18 @@ impl credentials::WebPages for OAuthClientPages {
             }
             let params = CallbackParams::parse(query).unwrap_or_default();
             let refusal = self.refuse_callback(request.headers(), params.state.as_deref()).await;
-            match refusal {
-                Some(refusal) => refusal,
-                None => result_page(&self.0.finish(params).await),
+            if let Some(refusal) = refusal {
+                return refusal;
+            }
+            let redirect = match &params.state {
+                Some(state) => self.0.take_redirect(state).await,
+                None => None,
+            };
+            match (self.0.finish(params).await, redirect) {
+                (LoginResult::SignedIn { server, .. }, Some(url)) => {
+                    page::redirect(StatusCode::SEE_OTHER, &with_server(&url, &server))
+                }
+                (result, _) => result_page(&result),
             }
         })
     }

@@ -38,7 +38,7 @@ const PROVIDER_TTL: Duration = Duration::ZERO;
 /// The TTL of invalid tokens.
 const INVALID_TTL: Duration = Duration::from_secs(10);
 
-/// The error for a user who is not on the lists of allowed ones: who was refused, and whom to ask.
+/// The error for a user who is not on the lists of allowed ones: the refused identity, and the operator to contact.
 pub(super) fn not_allowed(id: &str, email: Option<&str>) -> OAuthError {
     // The characters that an error description may have (RFC 6749, 4.1.2.1).
     let is_plain = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
@@ -191,17 +191,10 @@ impl Inner {
                 Err(err) => invalid_or_unavailable(&err),
             };
         }
-        let trusted =
-            self.trusted.iter().find(|one| one.config.issuer.trim_end_matches('/') == issuer);
-        let Some(trusted) = trusted else { return Ok((Validation::Invalid, INVALID_TTL)) };
-        let expected = ExpectedClaims {
-            issuer: &trusted.config.issuer,
-            audiences: &trusted.config.audiences,
-            nonce: None,
-            now: self.clock.now(),
+        let Some(verified) = self.trusted_claims(&issuer, token).await else {
+            return Ok((Validation::Invalid, INVALID_TTL));
         };
-        let verified = trusted.keys.verify(token, &expected).await;
-        match verified.and_then(|claims| Ok(trusted.accept(token, claims)?)) {
+        match verified {
             // A server that the operator configured with `forwardToken` gets the token as it is, with the
             // user and the agent that acts for them.
             Ok(claims) => Ok(self.valid_jwt(&issuer, claims, Some(token))),
@@ -214,6 +207,25 @@ impl Inner {
                 Err(OAuthError::unavailable("the issuer of the token is not available"))
             }
         }
+    }
+
+    /// The claims of a token of a trusted issuer, verified; `None` if the issuer is not trusted. `issuer` has no slash at
+    /// its end.
+    pub(super) async fn trusted_claims(
+        &self,
+        issuer: &str,
+        token: &str,
+    ) -> Option<Result<Claims, JwksError>> {
+        let trusted =
+            self.trusted.iter().find(|one| one.config.issuer.trim_end_matches('/') == issuer)?;
+        let expected = ExpectedClaims {
+            issuer: &trusted.config.issuer,
+            audiences: &trusted.config.audiences,
+            nonce: None,
+            now: self.clock.now(),
+        };
+        let verified = trusted.keys.verify(token, &expected).await;
+        Some(verified.and_then(|claims| Ok(trusted.accept(token, claims)?)))
     }
 
     /// Validates an access token of the provider, which only the provider can read.

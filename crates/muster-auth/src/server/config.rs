@@ -1,17 +1,26 @@
 //! The configuration of the protected endpoint, checked.
 
-use std::{fs, time::Duration};
+mod broker;
+mod storage;
 
-use muster_config::settings::{OAuthServer, Storage as StorageSetting};
+use std::{fs, path::Path, time::Duration};
+
+use muster_config::settings::OAuthServer;
 use muster_core::glob::{CaseSensitivity, Glob};
 use muster_net::{AddressPolicy, BadCertificate, TrustStore};
 use thiserror::Error;
 
+use self::storage::storage;
+pub use self::{
+    broker::{BrokerConfig, BrokerTargetConfig},
+    storage::{StorageConfig, replica_storage},
+};
 use super::trusted_proxies::TrustedProxies;
 use crate::{
+    jwks::policy_of,
     principal_list::SharedPrincipalList,
     secret::Secret,
-    store::{InvalidEncryptionKey, Seal, StoreError, ValkeyOptions},
+    store::{InvalidEncryptionKey, Seal, StoreError},
 };
 
 /// Google's issuer identifier.
@@ -51,6 +60,19 @@ pub enum ConfigError {
     /// There is no URL for Valkey.
     #[error("valkey URL is required when using valkey storage")]
     NoValkey,
+    /// There is no storage for replicas to share.
+    #[error("replicas share their state in Valkey\nhint: set `replicas.valkey.url`")]
+    NoReplicaStorage,
+    /// What replicas share would be readable in Valkey.
+    #[error(
+        "replicas encrypt what they share\nhint: set `replicas.encryptionKeyFile` to a file made with `openssl rand -base64 32`"
+    )]
+    NoReplicaKey,
+    /// A login would be known to one replica only.
+    #[error(
+        "replicas must share logins\nhint: set `aggregator.oauth.server.storage.type` to `valkey`"
+    )]
+    LoginsNotShared,
     /// A required setting is missing.
     #[error("`aggregator.oauth.server.{0}` is required")]
     Missing(&'static str),
@@ -82,6 +104,22 @@ pub enum ConfigError {
         "`aggregator.oauth.server.trustedIssuers` has an invalid pattern for the claim `{0}`: `{1}`"
     )]
     Claim(String, String),
+    /// The broker could not validate any token.
+    #[error(
+        "tokenExchangeBroker requires at least one trustedIssuers entry to validate subject tokens"
+    )]
+    BrokerWithoutIssuers,
+    /// A target of the broker has no token endpoint.
+    #[error(
+        "tokenExchangeBroker target \"{0}\" requires dexTokenEndpoint (downstream Dex token endpoint)"
+    )]
+    BrokerTarget(String),
+    /// A client of the broker has no secret.
+    #[error("tokenExchangeBroker client \"{0}\" requires clientCredentialsSecretRef")]
+    BrokerClient(String),
+    /// A secret of the broker cannot be read.
+    #[error("tokenExchangeBroker: {0}")]
+    BrokerSecret(String),
     /// A network is invalid.
     #[error(
         "`aggregator.oauth.server.trustedProxyCIDRs` has `{0}`: write a network such as `10.0.0.0/8`"
@@ -142,6 +180,8 @@ pub struct TrustedIssuerConfig {
     pub jwks_url: Option<String>,
     /// Where its keys may be.
     pub policy: AddressPolicy,
+    /// Hosts of its keys that may have private addresses besides.
+    pub private_hosts: Vec<String>,
 }
 
 /// A pattern of a claim: `*` stands for any text, `?` for one character, everything else for itself.
@@ -177,17 +217,9 @@ impl TrustedIssuerConfig {
             types: Vec::new(),
             jwks_url: None,
             policy: AddressPolicy::Loopback,
+            private_hosts: Vec::new(),
         }
     }
-}
-
-/// Where logins are stored.
-#[derive(Debug, Clone)]
-pub enum StorageConfig {
-    /// In this process.
-    Memory,
-    /// In Valkey.
-    Valkey(ValkeyOptions),
 }
 
 /// Whether clients may have the gateway's own callback as a redirect URI. Such a client needs no consent.
@@ -235,6 +267,8 @@ pub struct ServerConfig {
     pub allowed: SharedPrincipalList,
     /// Whether clients may have the gateway's own callback as a redirect URI.
     pub own_callback: OwnCallback,
+    /// The token exchange broker; none if it is off.
+    pub broker: Option<BrokerConfig>,
 }
 
 impl ServerConfig {
@@ -258,8 +292,12 @@ pub struct AuthConfig {
     pub trust: TrustStore,
 }
 
-/// Checks the settings, and reads the files that they name.
-pub fn load(settings: &OAuthServer, mut trust: TrustStore) -> Result<AuthConfig, ConfigError> {
+/// Checks the settings, and reads the files that they name. `secrets` is the folder of secrets.
+pub fn load(
+    settings: &OAuthServer,
+    mut trust: TrustStore,
+    secrets: Option<&Path>,
+) -> Result<AuthConfig, ConfigError> {
     let base_url = base_url(&settings.base_url)?;
     let key = secret("encryption key", &settings.encryption_key, &settings.encryption_key_file)?;
     let registration_token = secret(
@@ -288,6 +326,7 @@ pub fn load(settings: &OAuthServer, mut trust: TrustStore) -> Result<AuthConfig,
         },
         allowed: SharedPrincipalList::default(),
         own_callback: OwnCallback::default(),
+        broker: broker::load(settings, secrets)?,
     };
     if !settings.dex.ca_file.is_empty() {
         let bad = |reason: String| ConfigError::Certificates {
@@ -389,6 +428,7 @@ fn trusted_issuers(
             false => AddressPolicy::Loopback,
         };
         if !one.jwks_url.is_empty() {
+            let policy = policy_of(&one.jwks_url, policy, &one.allow_private_ip_jwks_hosts);
             check_url("trustedIssuers.jwksUrl", &one.jwks_url, policy)?;
         }
         let mut claims = Vec::new();
@@ -403,30 +443,11 @@ fn trusted_issuers(
             types: one.accepted_typ_headers.clone(),
             jwks_url: non_empty(&one.jwks_url),
             policy,
+            private_hosts: one.allow_private_ip_jwks_hosts.clone(),
             ..TrustedIssuerConfig::new(one.issuer.clone(), audiences)
         });
     }
     Ok(trusted)
-}
-
-fn storage(settings: &StorageSetting) -> Result<StorageConfig, ConfigError> {
-    match settings.kind.as_str() {
-        "memory" | "" => Ok(StorageConfig::Memory),
-        "valkey" if settings.valkey.url.is_empty() => Err(ConfigError::NoValkey),
-        "valkey" => {
-            let valkey = &settings.valkey;
-            let prefix = if valkey.key_prefix.is_empty() { "muster:" } else { &valkey.key_prefix };
-            Ok(StorageConfig::Valkey(ValkeyOptions {
-                url: valkey.url.clone(),
-                password: secret("valkey password", &valkey.password, &valkey.password_file)?,
-                tls: valkey.tls_enabled,
-                server_name: non_empty(&valkey.tls_server_name),
-                db: valkey.db,
-                prefix: prefix.to_owned(),
-            }))
-        }
-        other => Err(ConfigError::Storage(other.to_owned())),
-    }
 }
 
 /// A secret from the settings, or from the file that they name.
@@ -473,25 +494,4 @@ fn non_empty(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::ClaimPattern;
-
-    #[test]
-    fn claims_match_patterns() {
-        let check = |pattern: &str, claim: &str, expect: bool| {
-            assert_eq!(
-                ClaimPattern::new(pattern).unwrap().matches(claim),
-                expect,
-                "{pattern} {claim}"
-            );
-        };
-        check("system:serviceaccount:*:agent-?", "system:serviceaccount:a/b:agent-1", true);
-        check("system:serviceaccount:*:agent-?", "system:serviceaccount:a:agent-12", false);
-        check("repo:org/*", "repo:org/x/y", true);
-        check("repo:org/*", "repo:organ/x", false);
-        check("[a]\\b", "[a]\\b", true);
-        check("[a]", "a", false);
-        check("*", "a\u{1}b", false);
-        assert!(ClaimPattern::new("a\u{1}").is_none());
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Inner;
+use crate::oauth::TOKEN_EXCHANGE;
 
 #[derive(Serialize)]
 pub(super) struct ResourceDocument {
@@ -21,7 +22,7 @@ pub(super) struct ServerDocument {
     introspection_endpoint: String,
     response_types_supported: [&'static str; 1],
     response_modes_supported: [&'static str; 1],
-    grant_types_supported: [&'static str; 2],
+    grant_types_supported: Vec<&'static str>,
     code_challenge_methods_supported: [&'static str; 1],
     token_endpoint_auth_methods_supported: [&'static str; 3],
     scopes_supported: Vec<String>,
@@ -57,7 +58,10 @@ impl Inner {
             introspection_endpoint: at("introspect"),
             response_types_supported: ["code"],
             response_modes_supported: ["query"],
-            grant_types_supported: ["authorization_code", "refresh_token"],
+            grant_types_supported: {
+                let broker = self.config.broker.as_ref().map(|_| TOKEN_EXCHANGE);
+                ["authorization_code", "refresh_token"].into_iter().chain(broker).collect()
+            },
             code_challenge_methods_supported: ["S256"],
             token_endpoint_auth_methods_supported: [
                 "client_secret_basic",

@@ -12,13 +12,10 @@ use super::{
     params::Params,
     responses::{self, OAuthError, Reply},
 };
-use crate::random;
+use crate::{oauth::TOKEN_EXCHANGE, random};
 
 /// How long a redeemed code is remembered, to detect a second use.
 const REDEEMED_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
-
-/// The grant type of RFC 8693.
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 pub(super) fn code_key(code: &str) -> String {
     format!("code:{}", random::digest_of(code))
@@ -57,9 +54,8 @@ impl Inner {
         params: &Params,
     ) -> Result<Reply, OAuthError> {
         let grant_type = params.require("grant_type")?;
-        // The gateway has no key to sign a token for a token of another issuer.
         if grant_type == TOKEN_EXCHANGE {
-            return Err(OAuthError::grant("this server does not issue tokens for other tokens"));
+            return self.exchange(headers, params).await;
         }
         if !matches!(grant_type, "authorization_code" | "refresh_token") {
             let message = "grant_type must be authorization_code or refresh_token";

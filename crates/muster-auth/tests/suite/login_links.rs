@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use muster_auth::{
-    client::{OAuthClient, OAuthClientOptions},
+    client::{OAuthClient, OAuthClientOptions, PostLoginRedirects},
     clock::Clock,
     principal_list::PrincipalList,
     store::{MemoryStore, Vault},
@@ -48,6 +48,7 @@ impl Links {
         let options = OAuthClientOptions {
             policy: AddressPolicy::Loopback,
             browser_logins: Some(world.server.clone()),
+            redirects: PostLoginRedirects::new(&["https://ui.example/app".to_owned()]),
             ..OAuthClientOptions::new(BASE)
         };
         let http = HttpClient::new(Arc::new(TrustStore::system()));
@@ -100,7 +101,7 @@ async fn a_login_link_works_only_for_the_user_who_asked_for_it() {
     let (_, anns_browser) = log_in(&mut world, "ann").await;
 
     let link = links.begin(&eve).await.unwrap();
-    assert!(link.starts_with(&format!("{BASE}/oauth/proxy/start?flow=")), "{link}");
+    assert!(link.starts_with(&format!("{BASE}/oauth/proxy/start?state=")), "{link}");
     let page = links.open(&link, &anns_browser).await;
     assert_eq!(page.status(), 403);
     assert!(text_of(&page).contains("This link is not yours"));
@@ -137,6 +138,66 @@ async fn a_browser_without_a_login_is_asked_for_one() {
         assert_eq!(back, link);
         assert_eq!(links.open(&back, &world.cookie).await.status(), expected, "{subject}");
     }
+}
+
+#[tokio::test]
+async fn a_browser_goes_on_to_an_allowed_page_after_the_login() {
+    let mut world = World::new().await;
+    let tasks = TaskTracker::new();
+    let links = Links::new(&world, &tasks).await;
+    let (eve, browser) = log_in(&mut world, "eve").await;
+    for (redirect, status, expected) in [
+        ("https://ui.example/app/done?x=1", 303, "https://ui.example/app/done?x=1&server=mcp"),
+        ("https://evil.example/app", 200, ""),
+    ] {
+        let link = links.begin(&eve).await.unwrap();
+        let link = format!("{link}&redirect={redirect}");
+        // A link can be opened more than once.
+        let pages = [links.open(&link, &browser).await, links.open(&link, &browser).await];
+        let state = parameter(&location(&pages[1]), "state").unwrap();
+        let callback = format!("/oauth/proxy/callback?state={state}&code=good");
+        let reply = links.open(&callback, &browser).await;
+        assert_eq!((reply.status().as_u16(), location(&reply).as_str()), (status, expected));
+    }
+    // A login that fails leads nowhere.
+    let link = format!("{}&redirect=https://ui.example/app", links.begin(&eve).await.unwrap());
+    let state = parameter(&location(&links.open(&link, &browser).await), "state").unwrap();
+    let callback = format!("/oauth/proxy/callback?state={state}&error=access_denied");
+    let reply = links.open(&callback, &browser).await;
+    assert_eq!((reply.status().as_u16(), location(&reply).as_str()), (400, ""));
+    for unknown in ["", "?state=", "?state=unknown"] {
+        let page = links.open(&format!("/oauth/proxy/start{unknown}"), &browser).await;
+        assert_eq!(page.status(), 400, "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn without_logins_a_link_leads_through_the_gateway_if_it_may_lead_on() {
+    let tasks = TaskTracker::new();
+    let issuer = Issuer::start(&tasks).await;
+    let clock = Clock::system();
+    let vault = Vault::new(Arc::new(MemoryStore::new(clock.clone())), None);
+    let options = OAuthClientOptions {
+        policy: AddressPolicy::Loopback,
+        redirects: PostLoginRedirects::new(&["http://localhost:3000".to_owned()]),
+        ..OAuthClientOptions::new(BASE)
+    };
+    let http = HttpClient::new(Arc::new(TrustStore::system()));
+    let site = ProtectedServer {
+        name: "mcp".to_owned(),
+        url: format!("{}/mcp", issuer.base),
+        ..ProtectedServer::default()
+    };
+    let links = Links { client: OAuthClient::new(options, http, vault, clock), site };
+    let anybody = LoginSubject { owner: Owner::Session("s".into()), principal: None };
+    let arrived = Arc::new(IgnoreArrival);
+    let link = links.client.logins().begin(&anybody, &links.site, arrived).await.unwrap();
+    assert!(link.starts_with(&format!("{BASE}/oauth/proxy/start?state=")), "{link}");
+    let page = links.open(&format!("{link}&redirect=http://localhost:3000/"), "").await;
+    let state = parameter(&location(&page), "state").unwrap();
+    let callback = format!("/oauth/proxy/callback?state={state}&code=good");
+    let reply = links.open(&callback, "").await;
+    assert_eq!(location(&reply), "http://localhost:3000/?server=mcp");
 }
 
 #[tokio::test]

@@ -250,6 +250,7 @@ fn config(issuer: &str) -> ServerConfig {
         proxies: TrustedProxies::default(),
         allowed: SharedPrincipalList::default(),
         own_callback: OwnCallback::Refused,
+        broker: None,
     }
 }
 

@@ -63,6 +63,21 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
             "name the origins of the pages that use the gateway",
         ));
     }
+    if server.enabled && server.trusted_proxy_cidrs.iter().any(|range| range.ends_with("/0")) {
+        findings.push(warning(
+            "any-proxy",
+            "`aggregator.oauth.server.trustedProxyCIDRs` trusts every address: clients choose the address by which they \
+             are limited and logged",
+            "name the addresses of your proxies",
+        ));
+    }
+    if settings.aggregator.limits.concurrent_calls == 0 {
+        findings.push(warning(
+            "calls-unlimited",
+            "`aggregator.limits.concurrentCalls: 0` lets one caller take every call",
+            "remove it, or set the number of calls that one caller may run at a time",
+        ));
+    }
     if settings.clis.bundled == BundledClis::All {
         findings.push(warning(
             "all-bundled-clis",
@@ -182,11 +197,9 @@ fn file_findings(root: &Path) -> Vec<Finding> {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
-    use muster_auth::{
-        access::tokens::{TokenDraft, TokenFile},
-        clock::Clock,
-    };
+    use muster_auth::{access::tokens::TokenFile, clock::Clock};
     use muster_config::settings;
+    use muster_core::caller_directory::TokenDraft;
 
     use super::check;
 
@@ -209,6 +222,11 @@ mod tests {
         for (text, message) in [
             ("access: {allowedHosts: ['*']}", "under names of their own"),
             ("clis: {bundled: all}", "run code"),
+            ("aggregator: {limits: {concurrentCalls: 0}}", "one caller"),
+            (
+                "aggregator: {oauth: {server: {enabled: true, trustedProxyCIDRs: ['0.0.0.0/0']}}}",
+                "trusts every address",
+            ),
             (
                 "aggregator: {oauth: {server: {enabled: true, allowedOrigins: 'https://a, *'}}}",
                 "every web page",

@@ -2,17 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::Method;
 use jiff::Timestamp;
 use muster_auth::{
     oauth::{
         AuthorizationRequest, BearerChallenge, CallbackError, CallbackParams, ClientAuthMethod,
         ClientIdentity, Discovered, DiscoveryError, IssuerMetadata, MetadataFetcher,
-        PendingAuthorization, RegistrationRequest, TokenEndpoint, TokenResponse, register,
+        PendingAuthorization, RegistrationRequest, TokenEndpoint, TokenResponse, register, revoke,
     },
     random,
     secret::Secret,
 };
-use muster_net::{AddressPolicy, HttpClient, TrustStore};
+use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 
 use super::{
     LoginUi,
@@ -154,6 +155,29 @@ pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, 
     let token = stored_token(response, target, &old.issuer_url, &client, Some(old));
     store(&token)?;
     Ok(token)
+}
+
+/// Ends the login of a stored token at its gateway.
+pub async fn end_login(token: &StoredToken) -> Result<(), String> {
+    let Some(refresh_token) = &token.refresh_token else { return Ok(()) };
+    let http = http_client();
+    let discovery = MetadataFetcher { http: &http, policy: POLICY };
+    let issuer = discovery.issuer(&token.issuer_url).await.map_err(|err| err.to_string())?;
+    // An issuer without one lets its tokens expire.
+    let Some(endpoint) = issuer.revocation_endpoint else { return Ok(()) };
+    revoke(&http, &endpoint, POLICY, &client_of(token), refresh_token.reveal()).await
+}
+
+/// Ends the user's logins at all servers behind the gateway of a stored token.
+pub async fn end_server_logins(token: &StoredToken) -> Result<(), String> {
+    let url = format!("{}/user-tokens", token.server_url.trim_end_matches('/'));
+    let request = HttpRequest::get(url, POLICY).bearer(token.access_token.reveal());
+    let request = request.with_body(Method::DELETE, "application/json", "");
+    let response = http_client().send(request).await.map_err(|err| err.to_string())?;
+    match response.status {
+        status if status.is_success() => Ok(()),
+        status => Err(format!("the gateway answered with status {}", status.as_u16())),
+    }
 }
 
 pub(crate) fn http_client() -> HttpClient {

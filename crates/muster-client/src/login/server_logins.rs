@@ -14,6 +14,8 @@ use crate::{
     remote::{Remote, error::RemoteError},
 };
 
+/// How long single sign-on may take after a login at the gateway.
+const SSO_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of a login at a server, and the polling interval.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -27,6 +29,19 @@ async fn status(remote: &Remote) -> Result<AuthStatus, RemoteError> {
 /// Lists the login state of all servers.
 pub async fn list(remote: &Remote) -> Result<Vec<ServerAuthStatus>, RemoteError> {
     Ok(status(remote).await?.servers)
+}
+
+/// Lists the login state of all servers, once single sign-on has succeeded or failed at each.
+pub async fn settled(remote: &Remote) -> Result<Vec<ServerAuthStatus>, RemoteError> {
+    let end = Instant::now() + SSO_TIMEOUT;
+    loop {
+        let servers = list(remote).await?;
+        let is_pending = servers.iter().any(|server| server.status == LoginState::SsoPending);
+        if !is_pending || Instant::now() >= end {
+            return Ok(servers);
+        }
+        sleep(POLL_INTERVAL).await;
+    }
 }
 
 /// The name of the user, if the gateway knows it.

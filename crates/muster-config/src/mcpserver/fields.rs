@@ -120,8 +120,13 @@ pub static TELEPORT: FieldTable = FieldTable::new(
     "teleport",
     &[
         Field::nullable("identityDir", String, EMPTY, "The directory that holds the identity"),
-        Field::nullable("identitySecretName", String, EMPTY, "The secret that holds the identity"),
-        Field::nullable("identitySecretNamespace", String, EMPTY, "The namespace of that secret"),
+        Field::nullable(
+            "identitySecretName",
+            String,
+            EMPTY,
+            "The Kubernetes Secret that holds the identity, with the same keys as files",
+        ),
+        Field::nullable("identitySecretNamespace", String, EMPTY, "The namespace of that Secret"),
         Field::nullable("appName", String, EMPTY, "The application behind Teleport"),
     ],
 );

@@ -315,7 +315,10 @@ impl McpServerSpec {
                         url,
                         headers,
                         identity: match teleport.identity_dir.as_str() {
-                            "" => MachineIdentity::Secret(teleport.identity_secret_name.clone()),
+                            "" => MachineIdentity::Secret {
+                                namespace: teleport.identity_secret_namespace.clone(),
+                                name: teleport.identity_secret_name.clone(),
+                            },
                             folder => MachineIdentity::Directory(folder.to_owned()),
                         },
                         app: teleport.app_name.clone(),

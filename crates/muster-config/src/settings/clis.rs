@@ -1,66 +1,12 @@
 //! The bundled CLIs that a gateway offers, and edits of that choice that keep the rest of `config.yaml`.
 
-use muster_core::{
-    fields::{FieldDefault, FieldType},
-    value::Value,
-};
-use serde_json::Value as Json;
+use muster_core::value::Value;
 
-use super::{Clis, parse, setting::Setting};
+use super::{Clis, choice::BundledClis, parse, setting::Setting as _};
 use crate::{
-    reader::Reader,
     writer,
     yaml::{self, Node, NodeValue},
 };
-
-/// The part of the bundled CLIs that is offered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BundledClis {
-    /// The tools that only read, and only on this machine.
-    #[default]
-    ReadOnly,
-    /// All tools.
-    All,
-    /// No tools.
-    None,
-}
-
-const WORDS: &[(&str, BundledClis)] =
-    &[("read-only", BundledClis::ReadOnly), ("all", BundledClis::All), ("none", BundledClis::None)];
-
-impl BundledClis {
-    /// Its name in the file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read-only",
-            Self::All => "all",
-            Self::None => "none",
-        }
-    }
-}
-
-impl Setting for BundledClis {
-    type Literal = ();
-
-    const TYPE: FieldType = FieldType::Enum(&["read-only", "all", "none"]);
-    const UNSET: FieldDefault = FieldDefault::Json("\"read-only\"");
-
-    fn literal((): ()) -> Self {
-        Self::default()
-    }
-
-    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        reader.choice(node, WORDS)
-    }
-
-    fn value(&self) -> Value {
-        Value::Text(self.as_str().to_owned())
-    }
-
-    fn view(&self) -> Json {
-        Json::from(self.as_str())
-    }
-}
 
 impl Clis {
     /// The part of the bundled CLI `name` that is offered. `disabled` wins over `enabled`.

@@ -247,10 +247,10 @@ impl Setting for Vec<String> {
     }
 }
 
-impl Setting for BTreeMap<String, String> {
+impl<T: Setting + Default> Setting for BTreeMap<String, T> {
     type Literal = ();
 
-    const TYPE: FieldType = FieldType::Map(&FieldType::String);
+    const TYPE: FieldType = FieldType::Map(&T::TYPE);
     const UNSET: FieldDefault = NONE;
 
     fn literal((): ()) -> Self {
@@ -258,11 +258,12 @@ impl Setting for BTreeMap<String, String> {
     }
 
     fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        Some(reader.map(node, Reader::text)?.into_iter().collect())
+        let read = |reader: &mut Reader, node: &Node| T::default().read(reader, node);
+        Some(reader.map(node, read)?.into_iter().collect())
     }
 
     fn value(&self) -> Value {
-        let pairs = self.iter().map(|(key, value)| (Value::Text(key.clone()), value.value()));
+        let pairs = self.iter().map(|(key, value)| (Value::Text(key.clone()), value.changed()));
         Value::Map(pairs.collect())
     }
 
@@ -317,176 +318,5 @@ impl Setting for Secret {
 
     fn view(&self) -> Json {
         Json::from(if self.reveal().is_empty() { "" } else { REDACTED })
-    }
-}
-
-/// The transport between clients and the gateway.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ServeTransport {
-    /// Streamable HTTP.
-    #[default]
-    StreamableHttp,
-    /// HTTP+SSE of 2024-11-05.
-    Sse,
-    /// A single client on standard input and output.
-    Stdio,
-}
-
-const TRANSPORTS: &[(&str, ServeTransport)] = &[
-    ("streamable-http", ServeTransport::StreamableHttp),
-    ("sse", ServeTransport::Sse),
-    ("stdio", ServeTransport::Stdio),
-];
-
-impl ServeTransport {
-    /// Its name in the file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::StreamableHttp => "streamable-http",
-            Self::Sse => "sse",
-            Self::Stdio => "stdio",
-        }
-    }
-
-    /// The path of its URL; none for a transport without a URL.
-    pub const fn path(self) -> Option<&'static str> {
-        match self {
-            Self::StreamableHttp => Some("mcp"),
-            Self::Sse => Some("sse"),
-            Self::Stdio => None,
-        }
-    }
-}
-
-impl Setting for ServeTransport {
-    type Literal = ();
-
-    const TYPE: FieldType = FieldType::Enum(&["streamable-http", "sse", "stdio"]);
-    const UNSET: FieldDefault = FieldDefault::Json("\"streamable-http\"");
-
-    fn literal((): ()) -> Self {
-        Self::default()
-    }
-
-    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        // An empty text selects the default.
-        if node.as_text() == Some("") {
-            return Some(Self::StreamableHttp);
-        }
-        reader.choice(node, TRANSPORTS)
-    }
-
-    fn value(&self) -> Value {
-        Value::Text(self.as_str().to_owned())
-    }
-
-    fn view(&self) -> Json {
-        Json::from(self.as_str())
-    }
-}
-
-/// Whether callers are checked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AccessMode {
-    /// Callers prove who they are: by a login, a token, or as a process of the gateway's own user.
-    #[default]
-    Private,
-    /// The same, but no process is admitted for its user: the user's own clients present a token.
-    Token,
-    /// Every caller that a login does not keep out is an operator.
-    Open,
-}
-
-const ACCESS_MODES: &[(&str, AccessMode)] =
-    &[("private", AccessMode::Private), ("token", AccessMode::Token), ("open", AccessMode::Open)];
-
-impl AccessMode {
-    /// Its name in the file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Token => "token",
-            Self::Open => "open",
-        }
-    }
-
-    /// The mode of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        ACCESS_MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
-    }
-}
-
-impl Setting for AccessMode {
-    type Literal = ();
-
-    const TYPE: FieldType = FieldType::Enum(&["private", "token", "open"]);
-    const UNSET: FieldDefault = FieldDefault::Json("\"private\"");
-
-    fn literal((): ()) -> Self {
-        Self::default()
-    }
-
-    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        reader.choice(node, ACCESS_MODES)
-    }
-
-    fn value(&self) -> Value {
-        Value::Text(self.as_str().to_owned())
-    }
-
-    fn view(&self) -> Json {
-        Json::from(self.as_str())
-    }
-}
-
-/// How much of the arguments of calls the history keeps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum HistoryArguments {
-    /// Their length alone.
-    #[default]
-    None,
-    /// All but what looks like a secret.
-    Redacted,
-    /// Everything.
-    Full,
-}
-
-const HISTORY_ARGUMENTS: &[(&str, HistoryArguments)] = &[
-    ("none", HistoryArguments::None),
-    ("redacted", HistoryArguments::Redacted),
-    ("full", HistoryArguments::Full),
-];
-
-impl HistoryArguments {
-    /// Its name in the file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Redacted => "redacted",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl Setting for HistoryArguments {
-    type Literal = ();
-
-    const TYPE: FieldType = FieldType::Enum(&["none", "redacted", "full"]);
-    const UNSET: FieldDefault = FieldDefault::Json("\"none\"");
-
-    fn literal((): ()) -> Self {
-        Self::default()
-    }
-
-    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        reader.choice(node, HISTORY_ARGUMENTS)
-    }
-
-    fn value(&self) -> Value {
-        Value::Text(self.as_str().to_owned())
-    }
-
-    fn view(&self) -> Json {
-        Json::from(self.as_str())
     }
 }

@@ -38,5 +38,11 @@ pub static SPEC: FieldTable = FieldTable::new(
             "The greatest effect of tools in the set",
         )
         .or_null(),
+        Field::optional(
+            "pinned",
+            List(&String),
+            NONE,
+            "Patterns of tools in the set that agents see under their own names, beside the meta-tools",
+        ),
     ],
 );

@@ -81,7 +81,7 @@ fn attempt(layout: &Layout) -> Result<(Node, Vec<RepeatedKey>), Failure> {
         layout,
         unended: (!ended).then(|| layout.text.chars().count()),
         open: Vec::new(),
-        told: (1, 0),
+        last_event_end: (1, 0),
         anchors: BTreeMap::new(),
         copied: 0,
         repeated: Vec::new(),
@@ -92,8 +92,9 @@ fn attempt(layout: &Layout) -> Result<(Node, Vec<RepeatedKey>), Failure> {
     composed.map(|node| (node, repeated)).map_err(|wrong| match wrong {
         Wrong::Meaning(error) => Failure::Meaning(error),
         Wrong::Syntax(error) => {
-            let (failed, open, told) = (place(error.marker()), composer.open, composer.told);
-            Failure::Syntax(error.info().to_owned(), Stop { failed, open, told })
+            let (failed, open, last_event_end) =
+                (place(error.marker()), composer.open, composer.last_event_end);
+            Failure::Syntax(error.info().to_owned(), Stop { failed, open, last_event_end })
         }
     })
 }
@@ -119,7 +120,7 @@ struct Composer<'t> {
     /// The starts of collections that are still open.
     open: Vec<Place>,
     /// The end of the last event.
-    told: Place,
+    last_event_end: Place,
     /// Anchors by the parser's ID; `None` while the value is being composed.
     anchors: BTreeMap<usize, Option<Anchored>>,
     copied: usize,
@@ -161,7 +162,7 @@ impl<'t> Composer<'t> {
     fn next(&mut self) -> Result<(Event<'t>, Span), Wrong> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
-                self.told = place(&span.end);
+                self.last_event_end = place(&span.end);
                 Ok((event, span))
             }
             Some(Err(error)) => Err(Wrong::Syntax(error)),

@@ -19,7 +19,7 @@ pub(super) struct Stop {
     /// The starts of open collections.
     pub(super) open: Vec<Place>,
     /// The end of the last event.
-    pub(super) told: Place,
+    pub(super) last_event_end: Place,
 }
 
 /// The text, with some lines moved to the right.
@@ -121,7 +121,7 @@ impl Layout {
             Some(after_properties(rest))
         });
         // The parser reads ahead of its events.
-        let ahead = self.rest(stop.told).map(after_indicators);
+        let ahead = self.rest(stop.last_event_end).map(after_indicators);
         open.chain(ahead)
             .filter(|rest| rest.starts_with(['[', '{']))
             .map(|rest| self.text.len() - rest.len())

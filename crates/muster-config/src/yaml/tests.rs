@@ -413,6 +413,14 @@ fn limits() {
 }
 
 #[test]
+fn many_keys_take_no_longer_each_than_few() {
+    // With a comparison of every key with all before it, this does not end.
+    let wide: String = (0..100_000).map(|number| format!("k{number}: 1\n")).collect();
+    let NodeValue::Map(pairs) = parse(&wide).unwrap().value else { panic!("not a mapping") };
+    assert_eq!(pairs.len(), 100_000);
+}
+
+#[test]
 fn mending_is_bounded() {
     let wide = format!("a:\n  b: {{{}: \"\n{}\"}}\n", "x".repeat(1000), "y\n".repeat(100_000));
     assert!(parse(&wide).is_err());

@@ -6,11 +6,15 @@ use serde_json::{Value, json};
 
 use crate::{
     PageContext, PageReply,
+    chart::{Span, timeline},
     gateway::CoreError,
     html::{Element, Html, el},
-    page::{Page, Section, heading},
+    page::{Page, Section, crumb, heading},
     request::link,
-    widgets::{cell, cut, empty, live, milliseconds, number, state, table, text},
+    widgets::{
+        bytes, cell, cut, effect, empty, grouped, live, milliseconds, number, state, table, text,
+        time,
+    },
 };
 
 /// The calls on a page.
@@ -19,6 +23,14 @@ const LIMIT: usize = 50;
 const MAX_VALUE: usize = 32 * 1024;
 /// The filters of the page, which are those of the tool and of the command.
 const FILTERS: [&str; 4] = ["tool", "server", "caller", "status"];
+
+/// The ends of calls that the filter offers.
+const ENDS: [&str; 7] =
+    ["error", "ok", "failed", "denied", "arguments", "unavailable", "cancelled"];
+/// What an agent gets of a result at once, in tokens; the rest is behind `get_output`.
+const PREVIEW_TOKENS: u64 = 16_000;
+/// The bytes of a token, as agents' models count them on average.
+const TOKEN_BYTES: u64 = 4;
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let mut wanted = RawObject::new();
@@ -38,12 +50,16 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let list: CallList = cx.gateway.reply("core_calls_list", &wanted).await?;
     let page = Page::new(Section::Calls, "Calls", &list).command(command);
     let fields = FILTERS.map(|name| {
-        let input = el("input").attr("type", "text").attr("id", name).attr("name", name);
-        let input = input.attr("value", given(name).unwrap_or_default());
-        el("div").put(el("label").attr("for", name).put(name)).put(input)
+        let value = given(name).unwrap_or_default();
+        let control = match name {
+            "status" => ends(value),
+            _ => el("input").attr("type", "text").attr("value", value),
+        };
+        let control = control.attr("id", name).attr("name", name);
+        el("div").put(el("label").attr("for", name).put(name)).put(control)
     });
     let filter = el("form")
-        .class("filters")
+        .class("filters card")
         .attr("action", link(&["calls"]))
         .put(Vec::from(fields))
         .put(el("button").put("Filter"));
@@ -55,30 +71,57 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(FILTERS.iter().filter_map(|name| Some((*name, given(name)?))));
         let query = query.append_pair("before", &next.to_string()).finish();
-        el("p")
-            .put(el("a").attr("href", format!("{}?{query}", link(&["calls"]))).put("Older calls"))
+        let path = format!("{}?{query}", link(&["calls"]));
+        el("a").class("button").attr("href", path).put("Older calls")
     });
-    Ok(page.put(heading("Calls")).put(filter).put(live("calls").put(calls)).put(next).into())
+    // The calls that are chosen become the steps of a draft; the page behind the form changes nothing.
+    let draft =
+        (!list.calls.is_empty()).then(|| el("button").put("Make a workflow of the chosen calls"));
+    let chosen = el("form")
+        .attr("action", link(&["workflows", "new"]))
+        .put(live("calls").put(calls))
+        .put(el("div").class("row below").put(draft).put(next));
+    let lead = "Every call of a tool, newest first, as it ends.";
+    let page = page.put(heading("Calls")).put(el("p").class("lead").put(lead));
+    Ok(page.put(filter).put(chosen).into())
+}
+
+/// The ends of calls to choose from.
+fn ends(chosen: &str) -> Element {
+    let known = ENDS.iter().map(|end| {
+        let label = if *end == "error" { "any error" } else { *end };
+        el("option").attr("value", *end).flag("selected", *end == chosen).put(label)
+    });
+    let any = el("option").attr("value", "").put("any");
+    el("select").put(any).put(known.collect::<Vec<_>>())
 }
 
 fn call_table(calls: &[CallInfo]) -> Element {
     let columns = [
-        text("Time"),
         text("Tool"),
         text("Ended"),
+        text("Time"),
         text("Caller"),
         number("Duration"),
         number("Result"),
     ];
     let rows = calls.iter().map(|call| {
-        let path = link(&["calls", &call.id.to_string()]);
+        let id = call.id.to_string();
+        let path = link(&["calls", &id]);
+        let choose = el("input")
+            .attr("type", "checkbox")
+            .attr("name", "call")
+            .attr("value", &id)
+            .attr("aria-label", format!("Choose call {id}"));
+        let named = el("a").class("mono").attr("href", path).put(&call.tool);
+        let who = if call.token.is_empty() { &call.caller } else { &call.token };
         vec![
-            cell(el("a").class("mono").attr("href", path).put(&call.time)),
-            cell(el("span").class("mono").put(&call.tool)),
+            cell(el("span").class("pick").put((choose, named))),
             cell(state(&call.status)),
-            cell(&call.caller),
+            cell(time(&call.time)),
+            cell(who),
             cell(milliseconds(call.duration_ms)),
-            cell(format!("{} B", call.result_bytes)),
+            cell(bytes(call.result_bytes)),
         ]
     });
     table(&columns, rows.collect())
@@ -88,30 +131,35 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
     let id: u64 = id.parse().map_err(|_| CoreError::no_page())?;
     let call: CallInfo = cx.gateway.reply("core_calls_get", &json!({"id": id})).await?;
     let page = Page::new(Section::Calls, &call.tool, &call).command(format!("muster calls {id}"));
-    let crumb = el("div").class("crumb").put(el("a").attr("href", link(&["calls"])).put("Calls"));
     let top = el("div")
         .class("heading")
         .put(el("h1").class("mono").put(&call.tool))
         .put(state(&call.status));
-    let tool = el("a").attr("href", link(&["tools", &call.tool])).put("Its page, to try it");
+    let tool = el("a").class("button").attr("href", link(&["tools", &call.tool]));
+    let draft = el("a").class("button");
+    let draft = draft.attr("href", format!("{}?call={id}", link(&["workflows", "new"])));
+    let buttons = (tool.put("Try the tool"), draft.put("Make a workflow of it"));
     let mut facts = el("dl").class("facts");
+    let rule = (!call.rule.is_empty()).then(|| asked(&call));
     for (label, value) in [
-        ("Time", call.time.clone()),
-        ("Caller", call.caller.clone()),
-        ("Token", call.token.clone()),
-        ("Role", call.role.clone()),
-        ("Surface", call.surface.clone()),
-        ("Server", call.server.clone()),
-        ("Effect", call.effect.clone()),
-        ("Permitted by", call.rule.clone()),
-        ("Duration", milliseconds(call.duration_ms)),
-        ("Of that, the server", call.server_ms.map(milliseconds).unwrap_or_default()),
-        ("Arguments", format!("{} bytes", call.argument_bytes)),
-        ("Result", format!("{} bytes", call.result_bytes)),
-        ("Error", call.error.clone()),
+        ("Time", cell(time(&call.time))),
+        ("Caller", cell(&call.caller)),
+        ("Token", cell(&call.token)),
+        ("Role", cell(&call.role)),
+        ("Surface", cell(&call.surface)),
+        ("Server", server(&call.server)),
+        (
+            "Effect",
+            (!call.effect.is_empty()).then(|| effect(&call.effect)).map(cell).unwrap_or_default(),
+        ),
+        ("Permitted by", rule.unwrap_or_default()),
+        ("Arguments", cell(sized(call.argument_bytes))),
+        ("Result", cell(sized(call.result_bytes))),
+        ("Tokens saved", cell(saved(call.result_bytes))),
+        ("Error", cell(cut(&call.error, MAX_VALUE))),
     ] {
         if !value.is_empty() {
-            facts = facts.put(el("dt").put(label)).put(el("dd").put(cut(&value, MAX_VALUE)));
+            facts = facts.put(el("dt").put(label)).put(el("dd").put(value));
         }
     }
     let arguments = call.arguments.as_ref().map(|arguments| {
@@ -120,5 +168,78 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         let pre = el("pre").attr("tabindex", "0").attr("aria-label", "Arguments");
         Html::default().put(el("h2").put("Arguments")).put(pre.put(cut(&pretty, MAX_VALUE)))
     });
-    Ok(page.put((crumb, top)).put(el("p").put(tool)).put((facts, arguments)).into())
+    let hops = el("div").put(el("h2").put("Timing")).put(timeline("Timing by hop", &hops(&call)));
+    Ok(page
+        .put((crumb("Calls", "calls"), top))
+        .put(el("div").class("row").put(buttons))
+        .put(
+            el("div").class("split").put(el("div").put(el("h2").put("About")).put(facts)).put(hops),
+        )
+        .put(arguments)
+        .into())
+}
+
+/// The rule of a call, and the question to the policy that it answers.
+fn asked(call: &CallInfo) -> Html {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("tool", &call.tool);
+    match (call.token.is_empty(), call.caller == "local") {
+        (false, _) => query.append_pair("token", &call.token),
+        (true, false) => query.append_pair("user", &call.caller),
+        (true, true) => &mut query,
+    };
+    if call.role == "operator" {
+        query.append_pair("operator", "1");
+    }
+    let path = format!("{}?{}", link(&["policies"]), query.finish());
+    cell((el("code").put(&call.rule), " ")).put(el("a").attr("href", path).put("Ask the policy"))
+}
+
+fn server(name: &str) -> Html {
+    match name {
+        "" => Html::default(),
+        name => cell(el("a").attr("href", link(&["servers", name])).put(name)),
+    }
+}
+
+/// Where the time of a call went. The server's part is at its end: before it the gateway finds the tool and checks the
+/// policy and the arguments.
+fn hops(call: &CallInfo) -> Vec<Span> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "microseconds of a call"
+    )]
+    let micros = |ms: f64| (ms * 1e3).max(0.0) as u64;
+    let (all, server) = (micros(call.duration_ms), micros(call.server_ms.unwrap_or_default()));
+    let own = all.saturating_sub(server);
+    let span = |name: &str, from: u64, length: u64, ms: f64, is_bad: bool| Span {
+        name: name.to_owned(),
+        from,
+        length,
+        is_bad,
+        label: milliseconds(ms),
+    };
+    let mut spans = vec![span("whole call", 0, all, call.duration_ms, false)];
+    match call.server_ms {
+        Some(ms) => {
+            spans.push(span("gateway", 0, own, call.duration_ms - ms, false));
+            let is_bad = call.status != "ok";
+            spans.push(span(&call.server, own, server, ms, is_bad));
+        }
+        None => spans.push(span("gateway", 0, all, call.duration_ms, true)),
+    }
+    spans
+}
+
+/// A size in bytes and about how many tokens that is.
+fn sized(length: u64) -> String {
+    format!("{}, about {} tokens", bytes(length), grouped(length.div_ceil(TOKEN_BYTES)))
+}
+
+/// What an agent did not have to read of a long result.
+fn saved(length: u64) -> Option<String> {
+    let tokens = length.div_ceil(TOKEN_BYTES);
+    let saved = tokens.checked_sub(PREVIEW_TOKENS).filter(|saved| *saved > 0)?;
+    Some(format!("about {}: the agent got a preview", grouped(saved)))
 }

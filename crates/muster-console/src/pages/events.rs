@@ -9,7 +9,7 @@ use crate::{
     html::el,
     page::{Page, Section, heading},
     request::link,
-    widgets::{cell, empty, live, state, table, text},
+    widgets::{cell, empty, live, state, table, text, time},
 };
 
 /// The events on a page.
@@ -33,7 +33,7 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let rows = events.iter().map(|event| {
         let resource = format!("{} {}", event.resource_type, event.resource_name);
         vec![
-            cell(el("span").class("mono").put(&event.timestamp)),
+            cell(time(&event.timestamp)),
             cell(state(&event.r#type)),
             cell(resource),
             cell(&event.message),

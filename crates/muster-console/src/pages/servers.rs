@@ -13,7 +13,7 @@ use crate::{
     PageContext, PageReply,
     gateway::CoreError,
     html::{Element, Html, el},
-    page::{Page, Section, form, heading},
+    page::{Page, Section, crumb, form, heading},
     request::link,
     schema_form::SchemaForm,
     widgets::{cell, cut, empty, live, notice, notice_of, state, table, text},
@@ -31,7 +31,9 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let list: McpServerList = cx.gateway.reply("core_mcpserver_list", &arguments).await?;
     let page =
         Page::new(Section::Servers, "Servers", &list).command("muster list mcpservers --all");
-    let add = el("a").class("button").attr("href", link(&["servers", "new"])).put("Add a server");
+    let add = el("a").class("button primary").attr("href", link(&["servers", "new"]));
+    let import = el("a").class("button").attr("href", link(&["servers", "import"])).put("Import");
+    let add = (add.put("Add a server"), import);
     let rows = list.mcp_servers.iter().map(|server| {
         vec![
             cell(el("a").attr("href", link(&["servers", &server.name])).put(&server.name)),
@@ -42,9 +44,9 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     });
     let columns = [text("Name"), text("State"), text("Transport"), text("About")];
     let servers = match list.mcp_servers.is_empty() {
-        true => empty(
-            "There are no servers. Add one here, or take over those of another client with `muster import`.",
-        ),
+        true => {
+            empty("There are no servers. Add one with the form, or import those of another client.")
+        }
         false => table(&columns, rows.collect()),
     };
     let page = page.put(heading("Servers").put(add)).put(notice_of(cx.request));
@@ -83,8 +85,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let view = ServerView { server: &server, tools: &tools, log: log.as_ref() };
     let page = Page::new(Section::Servers, name, &view);
     let page = page.command(format!("muster get mcpserver {}", super::quoted(name)));
-    let crumb =
-        el("div").class("crumb").put(el("a").attr("href", link(&["servers"])).put("Servers"));
+    let crumb = crumb("Servers", "servers");
     let top = heading(name).put(state(&server.state));
     let page =
         page.put((crumb, notice_of(cx.request))).put(live("server").put(top).put(trouble(&server)));
@@ -278,7 +279,7 @@ fn draft(cx: PageContext<'_>, schema: &Value, problem: Option<&str>) -> Page {
     let fields = el("div").class("fields").put(SchemaForm::new(schema).fields(cx.request));
     let form = form(&link(&["servers", "new"]), cx.form_token);
     let form = form.put(fields).put(el("button").class("primary").put("Add the server"));
-    page.put(heading("Add a server"))
+    page.put((crumb("Servers", "servers"), heading("Add a server")))
         .put(el("p").class("lead").put(lead))
         .put(problem.map(|problem| notice("bad", problem)))
         .put(form)

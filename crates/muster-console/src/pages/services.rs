@@ -7,7 +7,7 @@ use crate::{
     PageContext, PageReply,
     gateway::CoreError,
     html::{Html, el},
-    page::{Page, Section, form, heading},
+    page::{Page, Section, crumb, form, heading},
     request::link,
     widgets::{cell, live, notice, notice_of, state, table, text},
 };
@@ -43,8 +43,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let service: ServiceInfo = cx.gateway.reply("core_service_get", &json!({"name": name})).await?;
     let page = Page::new(Section::Services, name, &service);
     let page = page.command(format!("muster get service {}", super::quoted(name)));
-    let crumb =
-        el("div").class("crumb").put(el("a").attr("href", link(&["services"])).put("Services"));
+    let crumb = crumb("Services", "services");
     let top = heading(name).put(state(&service.state)).put(state(service.health.as_str()));
     let error = service.last_error.as_ref().map(|error| notice("bad", error));
     let page = page.put((crumb, notice_of(cx.request))).put(live("service").put((top, error)));

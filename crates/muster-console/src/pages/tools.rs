@@ -8,11 +8,11 @@ use crate::{
     PageContext, PageReply,
     gateway::{CoreError, MetaReply},
     html::{Element, Html, el},
-    page::{Page, Section, form, heading},
+    page::{Page, Section, crumb, form, heading},
     request::link,
     schema_form::SchemaForm,
     tool_result::ToolResultView,
-    widgets::{cell, copied, cut, empty, notice, number, table, text},
+    widgets::{cell, copied, cut, effect, empty, notice, number, table, text},
 };
 
 /// The tools on a page.
@@ -57,17 +57,6 @@ impl ToolSearch {
     pub(super) fn of(reply: &MetaReply) -> Self {
         serde_json::from_value(reply.value()).unwrap_or_default()
     }
-}
-
-/// An effect as a chip.
-fn effect(effect: &str) -> Element {
-    let kind = match effect {
-        "read" => "chip ok",
-        "write" => "chip warn",
-        "destructive" => "chip bad",
-        _ => "chip",
-    };
-    el("span").class(kind).put(effect)
 }
 
 /// A table of tools.
@@ -195,7 +184,7 @@ fn page(cx: PageContext<'_>, name: &str, tool: &Value, tried: Option<Tried>) -> 
     let result = tried.as_ref().and_then(|tried| tried.as_ref().ok()).map(|(_, result)| result);
     let page = Page::new(Section::Tools, name, &ToolView { tool, result });
     let page = page.command(format!("muster get tool {}", super::quoted(name)));
-    let crumb = el("div").class("crumb").put(el("a").attr("href", link(&["tools"])).put("Tools"));
+    let crumb = crumb("Tools", "tools");
     let top = el("div")
         .class("heading")
         .put(el("h1").class("mono").put(name))

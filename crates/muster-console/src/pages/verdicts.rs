@@ -1,7 +1,7 @@
 //! What needs attention: servers that are down or wait for a decision, and settings that let too many in.
 
 use muster_api::{
-    config::{ConfigInfo, ConfigValue},
+    config::{ConfigInfo, ConfigProblem, ConfigValue},
     mcp_server::McpServerInfo,
 };
 use serde::Serialize;
@@ -11,7 +11,11 @@ use crate::{
     html::{Element, el},
     page::form,
     request::link,
+    widgets::prose,
 };
+
+/// The problems of files on the page.
+const MAX_PROBLEMS: usize = 20;
 
 /// Something that needs attention.
 #[derive(Debug, Serialize)]
@@ -39,11 +43,36 @@ pub(super) enum Severity {
 }
 
 /// The verdicts about servers and settings.
-pub(super) fn of(servers: &[McpServerInfo], config: &ConfigInfo) -> Vec<Verdict> {
+pub(super) fn of(
+    servers: &[McpServerInfo],
+    config: &ConfigInfo,
+    problems: &[ConfigProblem],
+) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = servers.iter().filter_map(of_server).collect();
     verdicts.extend(of_access(config));
+    verdicts.extend(problems.iter().take(MAX_PROBLEMS).map(of_file));
     verdicts.sort_by_key(|verdict| verdict.severity != Severity::Bad);
     verdicts
+}
+
+/// A problem of a file. The gateway notices by itself when it is fixed.
+fn of_file(problem: &ConfigProblem) -> Verdict {
+    let name = problem.file.rsplit('/').take(2).collect::<Vec<_>>();
+    let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
+    Verdict {
+        severity: if problem.error { Severity::Bad } else { Severity::Warning },
+        subject: match problem.line {
+            Some(line) => format!("{name}:{line}"),
+            None => name,
+        },
+        message: problem.message.clone(),
+        fix: match problem.fix.as_str() {
+            "" => format!("edit {}", problem.file),
+            fix => fix.to_owned(),
+        },
+        page: None,
+        action: None,
+    }
 }
 
 fn of_server(server: &McpServerInfo) -> Option<Verdict> {
@@ -124,15 +153,22 @@ pub(super) fn element(cx: PageContext<'_>, verdicts: &[Verdict]) -> Element {
         el("div")
             .class(class)
             .put(el("strong").put(subject))
-            .put(el("p").put(&verdict.message))
+            .put(el("p").put(prose(&verdict.message)))
             .put(cure)
     });
-    el("div").put(shown.collect::<Vec<_>>())
+    let title = match verdicts.len() {
+        1 => "One thing needs attention".to_owned(),
+        count => format!("{count} things need attention"),
+    };
+    el("div").put(el("h2").class("first").put(title)).put(shown.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_api::{config::ConfigInfo, mcp_server::McpServerInfo};
+    use muster_api::{
+        config::{ConfigInfo, ConfigProblem},
+        mcp_server::McpServerInfo,
+    };
     use serde_json::json;
 
     use super::{Severity, of};
@@ -154,7 +190,13 @@ mod tests {
         let config: ConfigInfo =
             serde_json::from_value(json!({"Access": {"Mode": "open", "InsecureBind": false}}))
                 .unwrap();
-        let verdicts = of(&servers, &config);
+        let problem = ConfigProblem {
+            file: "/etc/muster/policies/main.yaml".to_owned(),
+            line: Some(3),
+            message: "tools → x: there is no such tool".to_owned(),
+            ..ConfigProblem::default()
+        };
+        let verdicts = of(&servers, &config, &[problem]);
         let seen: Vec<_> = verdicts
             .iter()
             .map(|one| (one.severity, one.subject.as_str(), one.message.as_str(), one.fix.as_str()))
@@ -166,7 +208,7 @@ mod tests {
                 (Severity::Warning, "new", "Awaiting Approval", "muster approve mcpserver new"),
             ]
         );
-        assert_eq!(seen.last().unwrap().1, "access.mode");
-        assert_eq!(seen.len(), 3);
+        let rest: Vec<_> = seen.iter().skip(2).map(|one| one.1).collect();
+        assert_eq!(rest, ["access.mode", "policies/main.yaml:3"]);
     }
 }

@@ -13,10 +13,12 @@ use crate::{
     chart::{Node, Span, graph, timeline},
     gateway::CoreError,
     html::{Element, el},
-    page::{Page, Section, form, heading},
+    page::{Page, Section, crumb, form, heading},
     request::link,
     schema_form::SchemaForm,
-    widgets::{cell, cut, empty, live, milliseconds, notice, number, state, table, text},
+    widgets::{
+        cell, cut, empty, live, milliseconds, notice, notice_of, number, state, table, text, time,
+    },
 };
 
 /// The longest value on a page, in bytes.
@@ -36,11 +38,14 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     });
     let workflows = match list.workflows.is_empty() {
         true => empty(
-            "There are no workflows. A workflow is a saved sequence of tool calls: a file in workflows/.",
+            "There are no workflows. Save one here, make one of recorded calls on the page of calls, or add a file to workflows/.",
         ),
         false => table(&[text("Name"), text("State"), text("About")], rows.collect()),
     };
-    Ok(page.put(heading("Workflows")).put(workflows).into())
+    let lead = "Saved sequences of tool calls. Agents call one like any other tool.";
+    let new = el("a").class("button primary").attr("href", link(&["workflows", "new"]));
+    let page = page.put(heading("Workflows").put(new.put("New workflow")));
+    Ok(page.put(el("p").class("lead").put(lead)).put(workflows).into())
 }
 
 /// A workflow and its newest runs.
@@ -60,7 +65,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let definition = &info.workflow;
     let is_available = if definition.available { "available" } else { "unavailable" };
     let page = page
-        .put(crumb())
+        .put((crumb("Workflows", "workflows"), notice_of(cx.request)))
         .put(heading(name).put(state(is_available)))
         .put(el("p").class("lead").put(&definition.description));
     let nodes = rows(&definition.steps);
@@ -90,10 +95,6 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     Ok(page.put(runs).put(el("h2").put("Definition")).put(yaml).into())
 }
 
-fn crumb() -> Element {
-    el("div").class("crumb").put(el("a").attr("href", link(&["workflows"])).put("Workflows"))
-}
-
 fn run_table(runs: &ExecutionList) -> Element {
     if runs.executions.is_empty() {
         return empty("It has not run yet.");
@@ -103,7 +104,7 @@ fn run_table(runs: &ExecutionList) -> Element {
     let rows = runs.executions.iter().map(|run| {
         let path = link(&["runs", &run.execution_id]);
         vec![
-            cell(el("a").class("mono").attr("href", path).put(&run.started_at)),
+            cell(el("a").attr("href", path).put(time(&run.started_at))),
             cell(state(word(run.status))),
             cell(run.step_count.to_string()),
             cell(duration(run.duration_ms)),
@@ -154,14 +155,14 @@ pub(super) async fn run(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         .attr("href", link(&["workflows", &record.workflow_name]))
         .put(&record.workflow_name);
     let top = heading(&format!("Run of {}", record.workflow_name)).put(state(word(record.status)));
-    let about = format!("{}, {}", record.started_at, duration(record.duration_ms));
+    let about = (time(&record.started_at), ", ", duration(record.duration_ms));
     let live = live("run")
         .put(top)
         .put(el("p").class("lead").put(about))
         .put(record.error.as_ref().map(|error| notice("bad", error)))
         .put(timeline("Steps of the run", &spans(&record)))
         .put(record.steps.iter().map(step).collect::<Vec<_>>());
-    let page = page.put(crumb().put(" / ").put(back)).put(live);
+    let page = page.put(crumb("Workflows", "workflows").put(" / ").put(back)).put(live);
     let arguments = Value::Object(record.input.clone());
     let page = page.put(el("h2").put("Arguments")).put(json_block("Arguments", &arguments));
     Ok(page.put(el("h2").put("Result")).put(json_block("Result", &record.result)).into())

@@ -3,6 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use muster_search::{
+    document_set::DocumentSet,
     index::Index,
     query::How,
     search::{Match, Named, Place},
@@ -30,6 +31,8 @@ pub struct RankedTools<'a> {
     pub verdict: SearchVerdict<'a>,
     /// The words of the query that no tool has.
     pub unmatched_terms: Vec<String>,
+    /// The products that the query names and no tool mentions.
+    pub absent_products: Vec<&'static str>,
 }
 
 /// A tool in a search result.
@@ -79,32 +82,48 @@ impl CatalogSnapshot {
 pub type Similarity<'a> = dyn Fn(&ToolEntry) -> Option<f32> + 'a;
 
 impl<'a> Ranker<'a> {
+    /// The documents of the tools that `admit` accepts.
+    pub fn documents(self, admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool) -> DocumentSet {
+        let tool = self.tools();
+        self.index.documents(&|place| {
+            tool(place).is_some_and(|(source, entry)| {
+                self.catalog.is_callable(entry) && admit(source, entry)
+            })
+        })
+    }
+
+    /// Finds the tool of a document. Neighbours are of the same source, so that the last one is tried first.
+    fn tools(self) -> impl Fn(Place<'_>) -> Option<(&'a CatalogSource, &'a Arc<ToolEntry>)> {
+        let last: Cell<Option<&'a CatalogSource>> = Cell::new(None);
+        move |place| {
+            let known = last.get().filter(|source| source.backend.as_str() == place.source);
+            let source = known.or_else(|| self.catalog.source(place.source))?;
+            last.set(Some(source));
+            Some((source, source.entries().get(place.position)?))
+        }
+    }
+
     /// The best `limit` tools for `text` among those that `admit` accepts. `near` adds semantic
-    /// similarity.
+    /// similarity; `sure` holds documents that are known to be accepted.
     pub fn search(
         self,
         text: &str,
         admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool,
         near: Option<&Similarity<'_>>,
+        sure: Option<&DocumentSet>,
         limit: usize,
     ) -> RankedTools<'a> {
-        let last: Cell<Option<&'a CatalogSource>> = Cell::new(None);
-        let tool = |place: Place<'_>| {
-            let known = last.get().filter(|source| source.backend.as_str() == place.source);
-            let source = known.or_else(|| self.catalog.source(place.source))?;
-            last.set(Some(source));
-            Some((source, source.entries().get(place.position)?))
-        };
+        let tool = self.tools();
         let admitted = |place: Place<'_>| {
             tool(place).is_some_and(|(source, entry)| {
                 self.catalog.is_callable(entry) && admit(source, entry)
             })
         };
         let answer = match near {
-            None => self.index.search(text, &admitted, limit),
+            None => self.index.search_words(text, &admitted, sure, limit),
             Some(near) => {
                 let near = |place: Place<'_>| tool(place).and_then(|(_, entry)| near(entry));
-                self.index.search_meaning(text, &admitted, &near, limit)
+                self.index.search_meaning(text, &admitted, &near, sure, limit)
             }
         };
         let found = answer.hits.iter().filter_map(|hit| {
@@ -115,10 +134,12 @@ impl<'a> Ranker<'a> {
             let (score, strength) = (hit.score, hit.strength);
             Some(RankedTool { source, entry, score, strength, is_named, guessed })
         });
-        let found: Vec<RankedTool<'a>> = found.collect();
-        // A semantically similar tool need not share a word with the query.
-        let total = self.index.matching(text, &admitted).max(found.len());
-        let (verdict, unmatched_terms) = (answer.verdict, answer.unmatched_terms);
-        RankedTools { found, total, verdict, unmatched_terms }
+        RankedTools {
+            found: found.collect(),
+            total: answer.total,
+            verdict: answer.verdict,
+            unmatched_terms: answer.unmatched_terms,
+            absent_products: answer.absent_products,
+        }
     }
 }

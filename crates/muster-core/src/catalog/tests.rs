@@ -82,7 +82,7 @@ fn a_replaced_source_keeps_its_position() {
 }
 
 fn found(catalog: &CatalogSnapshot, query: &str) -> Vec<String> {
-    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, None, 10);
+    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, None, None, 10);
     assert_eq!(ranked.total, ranked.found.len());
     ranked.found.iter().map(|found| found.entry.description.to_string()).collect()
 }
@@ -99,7 +99,7 @@ fn search_follows_catalog_changes() {
     assert_eq!(found(&second.without(&BackendName::new("b")), "send mail"), [""; 0]);
     assert_eq!(found(&first, "read file"), ["Read a file"]);
     let ranker = second.ranker(second.index());
-    let hidden = ranker.search("pods", |source, _| source.backend.as_str() != "c", None, 10);
+    let hidden = ranker.search("pods", |source, _| source.backend.as_str() != "c", None, None, 10);
     assert!(hidden.found.is_empty() && hidden.total == 0);
     assert!(matches!(hidden.verdict, SearchVerdict::NoSuchTool { .. }));
 }
@@ -112,7 +112,7 @@ fn replaced_descriptions_are_searched() {
     let backend = BackendName::new("a");
     let index = catalog.index_with_descriptions([&backend].into_iter(), words);
     let names = |query: &str| -> Vec<String> {
-        let found = catalog.ranker(&index).search(query, |_, _| true, None, 10).found;
+        let found = catalog.ranker(&index).search(query, |_, _| true, None, None, 10).found;
         found.iter().map(|found| found.entry.name.to_string()).collect()
     };
     assert_eq!(names("weather"), ["x"]);

@@ -114,6 +114,16 @@ impl CallerScope {
         self.access.role
     }
 
+    /// The positions of the entries that match the caller.
+    pub(super) fn entries(&self) -> &[usize] {
+        &self.access.grants
+    }
+
+    /// The name of the toolset that the caller is limited to.
+    pub(super) fn bound_toolset(&self) -> Option<&str> {
+        self.access.toolset.as_deref()
+    }
+
     /// The rules that name a tool, from the last entry that has one, else from the policy for everybody.
     pub(super) fn rules<'a>(
         &'a self,
@@ -156,6 +166,15 @@ impl CallerScope {
             Some(ToolsetLimit::Known(set)) => set.selects(entry, effect()),
             Some(ToolsetLimit::Unknown(_)) => false,
         }
+    }
+
+    /// Whether a toolset of the caller pins a tool.
+    fn pins(&self, entry: &ToolEntry) -> bool {
+        let limit = match &self.limit {
+            Some(ToolsetLimit::Known(set)) => Some(set),
+            Some(ToolsetLimit::Unknown(_)) | None => None,
+        };
+        limit.into_iter().chain(&self.added).any(|set| set.pins(entry))
     }
 
     /// Whether a toolset limits the caller.
@@ -213,6 +232,16 @@ impl Policy {
     /// Whether the caller may change the gateway.
     pub fn role(&self) -> Role {
         self.scope.role()
+    }
+
+    /// Whether a tool is listed under its own name, beside the meta-tools.
+    pub fn pins(&self, entry: &ToolEntry) -> bool {
+        self.scope.pins(entry) && self.shows(entry)
+    }
+
+    /// Whether any toolset pins tools.
+    pub fn has_pins(&self) -> bool {
+        self.toolsets.values().any(|set| !set.pinned.is_empty())
     }
 
     /// Whether it hides no server.

@@ -25,6 +25,8 @@ pub struct Toolset {
     pub tags: Vec<String>,
     /// The greatest effect of its tools; none for any.
     pub effect: Option<Effect>,
+    /// Patterns of its tools that are listed under their own names, beside the meta-tools.
+    pub pinned: Vec<ToolPattern>,
 }
 
 /// A pattern of tools.
@@ -38,6 +40,16 @@ pub struct ToolPattern {
     pub names_core: bool,
 }
 
+impl ToolPattern {
+    fn matches(&self, entry: &ToolEntry) -> bool {
+        let matches = match self.with_server {
+            true => self.glob.matches(&format!("{}/{}", entry.backend, entry.local_name)),
+            false => self.glob.matches(entry.name.as_str()),
+        };
+        matches && (self.names_core || !entry.audience.is_gateway())
+    }
+}
+
 /// A toolset whose servers are looked up in a catalog.
 #[derive(Debug, Clone)]
 pub(super) struct ResolvedToolset {
@@ -45,11 +57,12 @@ pub(super) struct ResolvedToolset {
     backends: BTreeSet<BackendName>,
     tools: Vec<ToolPattern>,
     effect: Option<Effect>,
+    pinned: Vec<ToolPattern>,
 }
 
 impl Toolset {
     pub(super) fn resolved(&self, catalog: &CatalogSnapshot) -> ResolvedToolset {
-        let Self { servers, tools, tags, effect, .. } = self;
+        let Self { servers, tools, tags, effect, pinned, .. } = self;
         let selects = |source: &&CatalogSource| {
             let named = |glob: &Glob| {
                 glob.matches(source.backend.as_str()) || glob.matches(&source.info.title)
@@ -70,6 +83,7 @@ impl Toolset {
             backends,
             tools: tools.clone(),
             effect: *effect,
+            pinned: pinned.clone(),
         }
     }
 }
@@ -79,15 +93,14 @@ impl ResolvedToolset {
     pub(super) fn selects(&self, entry: &ToolEntry, effect: Effect) -> bool {
         let is_ours = entry.audience.is_gateway();
         let by_server = !is_ours && (self.selects_all || self.backends.contains(&entry.backend));
-        let by_name = |pattern: &ToolPattern| {
-            let matches = match pattern.with_server {
-                true => pattern.glob.matches(&format!("{}/{}", entry.backend, entry.local_name)),
-                false => pattern.glob.matches(entry.name.as_str()),
-            };
-            matches && (pattern.names_core || !is_ours)
-        };
+        let by_name = |pattern: &ToolPattern| pattern.matches(entry);
         let within = self.effect.is_none_or(|most| effect <= most);
         within && (by_server || self.tools.iter().any(by_name))
+    }
+
+    /// Whether a tool is listed under its own name.
+    pub(super) fn pins(&self, entry: &ToolEntry) -> bool {
+        self.pinned.iter().any(|pattern| pattern.matches(entry))
     }
 
     /// Whether a server without tools is selected.

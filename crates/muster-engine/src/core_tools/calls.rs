@@ -1,5 +1,7 @@
 //! `core_calls_*`: the history of calls.
 
+mod draft;
+
 use std::time::SystemTime;
 
 use jiff::Timestamp;
@@ -14,6 +16,8 @@ use crate::{events::parse_time, handle::Handle};
 /// The default number of calls in a page, and the greatest.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1_000;
+/// The default number of tools in the numbers.
+const DEFAULT_TOOLS: usize = 100;
 
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
@@ -56,9 +60,16 @@ pub(super) const TOOLS: &[CoreTool] = &[
         audience: ToolAudience::Operators,
         summary: "Count calls of the past, also of earlier runs of the gateway: in all, by tool and by hour, with errors \
                   and durations.",
-        schema: || json!({"type": "object", "properties": filters()}),
+        schema: || {
+            let mut properties = filters();
+            let about = "At most so many tools, those with the most calls; up to 1000";
+            let limit = json!({"type": "number", "default": DEFAULT_TOOLS, "description": about});
+            properties.insert("limit".to_owned(), limit);
+            json!({"type": "object", "properties": properties})
+        },
         run: |handle, _, args| Box::pin(stats(handle, args)),
     },
+    draft::TOOL,
 ];
 
 fn filters() -> Map<String, Value> {
@@ -154,5 +165,6 @@ async fn get(handle: &Handle, args: Args) -> ToolReply {
 
 async fn stats(handle: &Handle, args: Args) -> ToolReply {
     let filter = filter(&args)?;
-    reply(&read(handle, move |history| history.stats(&filter)).await?)
+    let limit = args.count("limit").unwrap_or(DEFAULT_TOOLS).min(MAX_LIMIT);
+    reply(&read(handle, move |history| history.stats(&filter, limit)).await?)
 }

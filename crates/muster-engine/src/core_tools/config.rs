@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use muster_api::config::ConfigInfo;
+use muster_api::config::{ConfigInfo, ConfigProblem};
 use muster_config::settings::{AccessMode, Settings};
 use serde_json::{Value, json};
 
@@ -53,6 +53,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),
     },
+    CoreTool {
+        name: "core_config_problems",
+        audience: ToolAudience::Operators,
+        summary: "List what is wrong with the files of the configuration: those that cannot be read, unknown fields, rules \
+                  that match no tool.",
+        schema: nothing,
+        run: |handle, _, _| Box::pin(std::future::ready(problems(handle))),
+    },
 ];
 
 fn nothing() -> Value {
@@ -63,6 +71,19 @@ fn config(settings: Value) -> ToolReply {
     let config: ConfigInfo = serde_json::from_value(settings)
         .map_err(|error| format!("the configuration cannot be shown: {error}"))?;
     Ok(object(&config))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the signature of every tool")]
+fn problems(handle: &Handle) -> ToolReply {
+    let view = handle.now();
+    let found = view.problems.iter().map(|problem| ConfigProblem {
+        file: problem.path.display().to_string(),
+        line: problem.line,
+        message: problem.message.clone(),
+        fix: problem.fix.clone().unwrap_or_default(),
+        error: problem.severity == Severity::Error,
+    });
+    Ok(object(&found.collect::<Vec<_>>()))
 }
 
 async fn update(handle: &Handle, args: Args) -> ToolReply {

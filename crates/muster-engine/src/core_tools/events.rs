@@ -41,7 +41,7 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
             "limit": {"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
-            "follow": {"type": "boolean", "default": false, "description": "After the answer, send each new event to this session as notifications/muster/event, until the session ends or follows anew"},
+            "follow": {"type": "boolean", "default": false, "description": "After the answer, send each new event to this session as notifications/muster/event, until the session ends or calls it again"},
             "duration": {"type": "string", "description": "With follow: keep the call open for so long (30s, 5m, at most 1h) and send the events while it runs, the past ones first as notifications/muster/events. The answer holds them all"},
         }})
     },
@@ -78,6 +78,7 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         since: moment("since")?,
         until: moment("until")?,
         limit: Some(args.count("limit").unwrap_or(DEFAULT_LIMIT)),
+        visible: Some(handle.visible_servers(cx.caller)),
     };
     let follow = match args.flag("follow") {
         true => Some((length(&args)?, handle.journal.follow())),
@@ -94,7 +95,7 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         let most = args.count("limit").unwrap_or(usize::MAX);
         let params = raw(&PastEvents { events: infos(&found) });
         cx.client.notify(Notification { method: FOUND.to_owned(), params });
-        let mut later = told(cx, events, &filter, &found, (length, most)).await;
+        let mut later = followed(cx, events, &filter, &found, (length, most)).await;
         later.reverse();
         later.append(&mut found);
         found = later;
@@ -116,7 +117,7 @@ fn length(args: &Args) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Sends new events to a session, until it ends or follows anew.
+/// Sends new events to a session, until it ends or follows again.
 async fn stream(
     session: Arc<dyn ClientSession>,
     mut events: Following,
@@ -141,7 +142,7 @@ async fn stream(
 }
 
 /// Notifies the client of events, until the duration or the number is reached. Returns them, oldest first.
-async fn told(
+async fn followed(
     cx: CallContext<'_>,
     mut events: Following,
     filter: &Filter,
@@ -150,15 +151,15 @@ async fn told(
 ) -> Vec<Arc<Event>> {
     let end = Instant::now() + length;
     let zone = TimeZone::system();
-    let mut told = Vec::new();
-    while told.len() < most {
+    let mut notified = Vec::new();
+    while notified.len() < most {
         let Ok(Some(event)) = timeout_at(end, events.next()).await else { break };
         let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
         if filter.takes(&event) && !is_known {
             let params = raw(&info(&event, &zone));
             cx.client.notify(Notification { method: NOTICE.to_owned(), params });
-            told.push(event);
+            notified.push(event);
         }
     }
-    told
+    notified
 }

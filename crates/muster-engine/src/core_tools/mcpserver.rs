@@ -1,5 +1,7 @@
 //! `core_mcpserver_*`: the definitions of MCP servers.
 
+mod import;
+
 use indexmap::IndexMap;
 use muster_api::mcp_server::{
     McpServerFamily, McpServerInfo, McpServerList, McpServerSession, ServerLog,
@@ -102,6 +104,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         },
         run: |handle, _, args| Box::pin(async move { logs(handle, &args) }),
     },
+    import::TOOL,
 ];
 
 static NAME: FieldTable = FieldTable::new(
@@ -142,9 +145,8 @@ fn session(handle: &Handle, cx: CallContext<'_>, known: &ServerEntry) -> Option<
             OwnerStanding::Connected { counts, since } => {
                 ("connected", Some(status::moment(since)), Some(counts.tools))
             }
-            OwnerStanding::Connecting | OwnerStanding::SsoFailed => ("pending_auth", None, None),
             OwnerStanding::None if known.status.condition.is_down() => return None,
-            OwnerStanding::None => (login_state(handle, cx.caller, known).as_str(), None, None),
+            _ => (login_state(handle, cx.caller, known).as_str(), None, None),
         };
     let session_status = session_status.to_owned();
     Some(McpServerSession { session_status, connected_at, tools_count })

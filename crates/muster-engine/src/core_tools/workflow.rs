@@ -1,6 +1,6 @@
 //! `core_workflow_*`: the definitions of workflows.
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use muster_api::{
     Availability,
@@ -53,7 +53,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         summary: "Save a task as a workflow: steps that call tools one after the other, with arguments \
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
                   Its tool workflow_<name> can be called at once.",
-        schema: definition,
+        schema: || arguments(NEW_FIELDS, &["name"], true),
         run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     CoreTool {
@@ -100,7 +100,19 @@ static NAME: FieldTable = FieldTable::new(
     ],
 );
 
+static FROM_RUN: FieldTable = FieldTable::new(
+    "Workflow",
+    "workflow",
+    &[Field::optional(
+        "from_run",
+        FieldType::String,
+        NONE,
+        "Id of a run of unsaved steps (run_steps), in place of steps",
+    )],
+);
+
 const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
+const NEW_FIELDS: &[&FieldTable] = &[&NAME, &SPEC, &FROM_RUN];
 
 fn definition() -> Value {
     arguments(FIELDS, &["name", "steps"], true)
@@ -141,8 +153,12 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
-    let request = args.strict("WorkflowCreateRequest", FIELDS)?;
+    let mut request = args.strict("WorkflowCreateRequest", NEW_FIELDS)?;
     let failed = |text: String| format!("Tool execution failed: failed to create workflow: {text}");
+    if let Some(id) = request.as_object_mut().and_then(|request| request.remove("from_run")) {
+        let id = id.as_str().unwrap_or_default();
+        fill_in(handle, cx, &mut request, id).await.map_err(failed)?;
+    }
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
         failed(match invalid {
@@ -161,6 +177,31 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
             Err(failed(text).into())
         }
     }
+}
+
+/// Adds the definition of an unsaved run to a request that has none of its own.
+async fn fill_in(
+    handle: &Handle,
+    cx: CallContext<'_>,
+    request: &mut Value,
+    id: &str,
+) -> Result<(), String> {
+    let record = handle.executions.get(id, cx.caller).await.map_err(|error| error.to_string())?;
+    let Some(definition) = record.definition else {
+        let name = record.workflow_name;
+        return Err(format!("run {id} is one of the saved workflow {name}"));
+    };
+    if request.get("steps").is_some_and(|steps| !steps.is_null()) {
+        return Err("give either from_run or steps".to_owned());
+    }
+    for (key, value) in definition {
+        if let Some(request) = request.as_object_mut()
+            && request.get(&key).is_none_or(Value::is_null)
+        {
+            request.insert(key, value);
+        }
+    }
+    Ok(())
 }
 
 async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
@@ -228,12 +269,7 @@ fn with_findings(done: &str, handle: &Handle, cx: CallContext<'_>, name: &str) -
 
 fn findings(done: String, handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> Reply {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
-    let surroundings = Surroundings {
-        state: &state,
-        workflows: &view.workflows,
-        awaited: Vec::new(),
-        looked_for: Cell::new(usize::MAX),
-    };
+    let surroundings = Surroundings::now(&state, &view.workflows, usize::MAX);
     let mut lines = vec![done];
     for found in check(workflow, &surroundings) {
         lines.push(format!("warning: {}: {}", found.path.join("."), found.message));

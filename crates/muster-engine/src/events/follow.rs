@@ -9,14 +9,14 @@ use super::Event;
 
 /// The events from now on, until the journal closes.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub struct Following {
     pub(super) events: Receiver<Arc<Event>>,
     pub(super) ending: CancellationToken,
 }
 
 impl Following {
     /// The next event. A slow follower misses some; a query returns them.
-    pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
             tokio::select! {
                 biased;

@@ -6,6 +6,7 @@ use jiff::{Timestamp, civil};
 use thiserror::Error;
 
 use super::Event;
+use crate::handle::VisibleServers;
 
 /// A filter of events. An empty field matches everything.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,8 @@ pub struct Filter {
     pub until: Option<Timestamp>,
     /// At most so many, the newest.
     pub limit: Option<usize>,
+    /// Only events of these servers, and all that are not about a server.
+    pub(crate) visible: Option<VisibleServers>,
 }
 
 impl Filter {
@@ -37,6 +40,7 @@ impl Filter {
             && is(&self.severity, &event.severity)
             && self.since.is_none_or(|since| event.timestamp >= since)
             && self.until.is_none_or(|until| event.timestamp <= until)
+            && self.visible.as_ref().is_none_or(|visible| visible.has_event(event))
     }
 }
 

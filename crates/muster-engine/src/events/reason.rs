@@ -155,6 +155,21 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// What every gateway of the same configuration sees when definitions change.
+    pub(super) const ALL_SHARED: &'static [Self] = &[
+        Self::WorkflowCreated,
+        Self::WorkflowUpdated,
+        Self::WorkflowDeleted,
+        Self::WorkflowValidationSucceeded,
+        Self::WorkflowToolRegistered,
+        Self::WorkflowCapabilitiesRefreshed,
+        Self::ServiceClassCreated,
+        Self::ServiceClassUpdated,
+        Self::ServiceClassDeleted,
+        Self::ServiceClassAvailable,
+        Self::ServiceClassUnavailable,
+    ];
+
     /// Its identifier.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use muster_core::{
 };
 use tokio::{sync::broadcast, time::Instant};
 
-use super::owner_connections::OwnerConnections;
+use super::{owner_connections::OwnerConnections, sso_error};
 use crate::supervisor::UnitId;
 
 /// An owner's access token. When it is rejected the connection is closed, so that its tools disappear.
@@ -39,11 +39,12 @@ impl ObservedAccess {
     }
 
     fn noticed(&self, token: Result<BearerToken, LoginError>) -> Result<BearerToken, LoginError> {
-        if let Err(LoginError::Required | LoginError::Refused(_)) = &token
+        if let Err(error @ (LoginError::Required | LoginError::Refused(_))) = &token
             && let Some(own) = self.own.upgrade()
             && own.has(&self.server, self.id)
         {
             own.disconnect(&self.server, &self.changes);
+            own.note_sso(&self.server, Some(sso_error(error)));
             own.schedule_retry(&self.server, Instant::now());
         }
         token

@@ -45,17 +45,26 @@ const FIRST_ATTEMPTS: Duration = Duration::from_secs(15);
 pub(crate) struct OwnerConnections {
     pub(super) owner: Owner,
     state: RwLock<OwnerState>,
-    /// The number of background attempts that run.
-    attempting: watch::Sender<usize>,
+    /// The number of background attempts that run, by server. A server without one is not in it.
+    attempting: watch::Sender<BTreeMap<String, usize>>,
 }
 
 /// A background attempt to connect a server, until it is dropped.
 #[derive(Debug)]
-pub(super) struct RunningAttempt(watch::Sender<usize>);
+pub(super) struct RunningAttempt {
+    attempting: watch::Sender<BTreeMap<String, usize>>,
+    server: String,
+}
 
 impl Drop for RunningAttempt {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        self.attempting.send_modify(|attempting| {
+            let left = attempting.get(&self.server).map_or(0, |running| running.saturating_sub(1));
+            match left {
+                0 => drop(attempting.remove(&self.server)),
+                left => drop(attempting.insert(self.server.clone(), left)),
+            }
+        });
     }
 }
 
@@ -76,8 +85,8 @@ struct OwnerState {
     wait_until: Option<Instant>,
     /// The attempts to connect servers for that login.
     attempts: BTreeMap<String, ConnectAttempt>,
-    /// Whether single sign-on failed, by server.
-    sso_failed: BTreeMap<String, bool>,
+    /// Why single sign-on failed, by server.
+    sso_errors: BTreeMap<String, String>,
 }
 
 /// An attempt to connect a server in the background.
@@ -115,9 +124,14 @@ pub(crate) enum OwnerStanding {
     /// There is no connection.
     None,
     /// Single sign-on failed.
-    SsoFailed,
+    SsoFailed {
+        /// Why, without secrets.
+        error: String,
+    },
     /// Connecting.
     Connecting,
+    /// The connection was lost and is retried.
+    Lost,
     /// Connected.
     Connected {
         /// The size of its offer.
@@ -139,33 +153,34 @@ impl OwnerConnections {
             login: None,
             wait_until: None,
             attempts: BTreeMap::new(),
-            sso_failed: BTreeMap::new(),
+            sso_errors: BTreeMap::new(),
         };
-        Self { owner, state: RwLock::new(state), attempting: watch::Sender::new(0) }
+        Self { owner, state: RwLock::new(state), attempting: watch::Sender::default() }
     }
 
-    /// Counts an attempt until it is dropped.
-    pub(super) fn begin_attempt(&self) -> RunningAttempt {
-        self.attempting.send_modify(|running| *running += 1);
-        RunningAttempt(self.attempting.clone())
+    /// Counts an attempt to connect a server until it is dropped.
+    pub(super) fn begin_attempt(&self, server: &str) -> RunningAttempt {
+        self.attempting
+            .send_modify(|attempting| *attempting.entry(server.to_owned()).or_default() += 1);
+        RunningAttempt { attempting: self.attempting.clone(), server: server.to_owned() }
     }
 
     /// Waits for the first attempts after a login; `None` if there is nothing to wait for.
     pub(super) fn first_attempts(&self, now: Instant) -> Option<BoxFuture<'static, ()>> {
         let until = self.read().wait_until.filter(|until| *until > now)?;
-        if *self.attempting.borrow() == 0 {
+        if self.attempting.borrow().is_empty() {
             return None;
         }
         let mut attempting = self.attempting.subscribe();
         Some(Box::pin(async move {
             // A slower server appears later, with a change notification.
-            drop(timeout_at(until, attempting.wait_for(|running| *running == 0)).await);
+            drop(timeout_at(until, attempting.wait_for(BTreeMap::is_empty)).await);
         }))
     }
 
-    /// Whether background attempts run.
-    fn is_attempting(&self) -> bool {
-        *self.attempting.borrow() > 0
+    /// Whether a background attempt to connect this server runs.
+    fn is_attempting(&self, server: &str) -> bool {
+        self.attempting.borrow().contains_key(server)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, OwnerState> {
@@ -203,11 +218,16 @@ impl OwnerConnections {
             Some(OwnerConnection { offered: Some(offered), .. }) => {
                 OwnerStanding::Connected { counts: counts(&offered.source), since: offered.since }
             }
-            Some(_) => OwnerStanding::Connecting,
+            Some(link) if link.status.borrow().condition.is_transitional() => {
+                OwnerStanding::Connecting
+            }
             // An attempt that runs may still succeed.
-            None if self.is_attempting() => OwnerStanding::Connecting,
-            None if state.sso_failed.get(server) == Some(&true) => OwnerStanding::SsoFailed,
-            None => OwnerStanding::None,
+            _ if self.is_attempting(server) => OwnerStanding::Connecting,
+            Some(_) => OwnerStanding::Lost,
+            None => match state.sso_errors.get(server) {
+                Some(error) => OwnerStanding::SsoFailed { error: error.clone() },
+                None => OwnerStanding::None,
+            },
         }
     }
 
@@ -251,7 +271,7 @@ impl OwnerConnections {
         if state.login.as_ref() != Some(&login) {
             state.login = Some(login);
             state.attempts.clear();
-            state.sso_failed.clear();
+            state.sso_errors.clear();
             state.wait_until = Some(now + FIRST_ATTEMPTS);
         }
         let mut due = Vec::new();
@@ -290,8 +310,13 @@ impl OwnerConnections {
         self.write().attempts.insert(server.to_owned(), ConnectAttempt::default());
     }
 
-    pub(super) fn note_sso(&self, server: &str, sso_failed: bool) {
-        self.write().sso_failed.insert(server.to_owned(), sso_failed);
+    /// Records why single sign-on failed; `None` if it succeeded or no longer applies.
+    pub(super) fn note_sso(&self, server: &str, error: Option<String>) {
+        let errors = &mut self.write().sso_errors;
+        match error {
+            Some(error) => drop(errors.insert(server.to_owned(), error)),
+            None => drop(errors.remove(server)),
+        }
     }
 
     /// The lock for connecting a server.

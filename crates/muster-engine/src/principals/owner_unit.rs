@@ -152,6 +152,7 @@ fn take_in(
             });
             if own.has(name, id) {
                 own.disconnect(name, &deps.changes);
+                own.note_sso(name, Some("the server does not accept the token".to_owned()));
                 own.schedule_retry(name, Instant::now());
             }
         }

@@ -95,7 +95,10 @@ impl Reconciler {
                     self.add(file, origin);
                     differ = true;
                 }
-                Some(known) if known.server.spec != file.server.spec => {
+                Some(known)
+                    if known.server.spec != file.server.spec
+                        || known.secret_changes != file.secret_changes =>
+                {
                     self.change(&known, file);
                     differ = true;
                 }
@@ -195,7 +198,7 @@ impl Reconciler {
     }
 
     fn add(&mut self, file: ServerFile, origin: Origin) {
-        let ServerFile { path, server } = file;
+        let ServerFile { path, server, secret_changes } = file;
         // The server has its position in the catalog from now on, so that the order of connections does not
         // decide which of two tools of one name is called.
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
@@ -207,6 +210,7 @@ impl Reconciler {
         let known = ServerEntry {
             server: Arc::clone(&server),
             path,
+            secret_changes,
             status: match is_pending {
                 true => ServerStatus::awaiting_approval(),
                 false => ServerStatus::idle(server.spec.kind),
@@ -228,7 +232,7 @@ impl Reconciler {
 
     /// Takes a server off until an operator approves its change, or in again once one did.
     fn change_approval(&mut self, known: &ServerEntry, file: ServerFile) {
-        let ServerFile { path, server } = file;
+        let ServerFile { path, server, secret_changes } = file;
         let (name, is_pending) = (server.name.clone(), server.spec.is_pending());
         let backend = BackendName::new(name.as_str());
         self.supervisor.remove(&name);
@@ -243,6 +247,7 @@ impl Reconciler {
         let generation = known.status.generation;
         self.note(&name, |known| {
             known.path = path;
+            known.secret_changes = secret_changes;
             known.server = Arc::clone(&server);
             known.status = ServerStatus { generation, ..status };
             known.counts = Counts::default();
@@ -260,12 +265,14 @@ impl Reconciler {
         if known.server.spec.is_pending() || file.server.spec.is_pending() {
             return self.change_approval(known, file);
         }
-        let ServerFile { path, server } = file;
+        let ServerFile { path, server, secret_changes } = file;
         let (before, after) = (&known.server.spec, &server.spec);
         let name = &server.name;
         let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
-        let restart = before.needs_restart(after) && (running || after.auto_start);
+        let has_other_secrets = known.secret_changes != secret_changes;
+        let restart =
+            (before.needs_restart(after) || has_other_secrets) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
         self.supervisor.configure(&server);
         if before.call_timeout != after.call_timeout {
@@ -273,6 +280,7 @@ impl Reconciler {
         }
         self.note(name, |known| {
             known.path = path;
+            known.secret_changes = secret_changes;
             known.server = Arc::clone(&server);
             if kind_differs && known.status.condition.is_down() {
                 known.status = ServerStatus {

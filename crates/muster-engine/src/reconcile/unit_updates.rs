@@ -21,11 +21,12 @@ use crate::{
 };
 
 impl Reconciler {
+    /// Applies an update, publishes the state and records the events, in this order: what an event says is so for
+    /// those who look after reading it.
     pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
         let Some(known) = self.servers.get(name).cloned() else { return };
         match update {
             UnitUpdate::StatusChanged(status) => {
-                self.tell(&known, &status);
                 // Its tools are unknown until someone logs in, but its family counts.
                 if status.condition == ServerCondition::AuthRequired
                     && known.server.spec.family.is_some()
@@ -35,31 +36,36 @@ impl Reconciler {
                     self.state.catalog = self.state.catalog.with(source);
                 }
                 self.recall_listing(&known.server, status.condition);
-                self.note(name, |known| known.status = status);
+                self.note(name, |known| known.status = status.clone());
                 self.publish();
+                self.tell(&known, &status);
             }
             UnitUpdate::Connected(status, listing, backend) => {
-                self.tell(&known, &status);
                 known.breaker.close();
                 self.connections.insert(name.to_owned(), backend);
                 self.limit(&known.server);
                 self.lost.remove(name);
-                self.note(name, |known| known.status = status);
-                self.offers(&known, &listing);
-            }
-            UnitUpdate::Relisted(listing) => self.offers(&known, &listing),
-            UnitUpdate::Disconnected(status) => {
+                self.note(name, |known| known.status = status.clone());
+                let counts = self.publish_listing(&known, &listing);
                 self.tell(&known, &status);
+                self.tell_tools(&known.server, counts);
+            }
+            UnitUpdate::Relisted(listing) => {
+                let counts = self.publish_listing(&known, &listing);
+                self.tell_tools(&known.server, counts);
+            }
+            UnitUpdate::Disconnected(status) => {
                 self.connections.remove(name);
                 self.state.backends.remove(&BackendName::new(name));
                 self.keep_listing(name, status.condition);
                 self.recall_listing(&known.server, status.condition);
                 self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
                 self.note(name, |known| {
-                    known.status = status;
+                    known.status = status.clone();
                     known.counts = Counts::default();
                 });
                 self.publish();
+                self.tell(&known, &status);
             }
             UnitUpdate::ResourceUpdated(uri) => {
                 let prefix = self.files.settings.aggregator.prefix();
@@ -133,7 +139,8 @@ impl Reconciler {
         self.publish_view();
     }
 
-    fn offers(&mut self, known: &ServerEntry, listing: &ServerListing) {
+    /// Puts the tools, resources and prompts of a server into the catalog.
+    fn publish_listing(&mut self, known: &ServerEntry, listing: &ServerListing) -> Counts {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
         let source = server_offer::source(&prefix, &known.server, listing);
         let counts = Counts {
@@ -146,13 +153,6 @@ impl Reconciler {
         self.state.catalog = self.state.catalog.with(source);
         self.note(&known.server.name, |known| known.counts = counts);
         let server = &known.server;
-        let found = format!("{} tools", counts.tools);
-        self.deps.journal.tell(
-            Reason::McpServerToolsDiscovered,
-            &server.name,
-            &server.namespace,
-            &found,
-        );
         let family = server.spec.family.as_ref().map(|family| family.name.as_str());
         let theirs = [Some(server.prefix()), family];
         let theirs = theirs.map(|name| name.map(|name| format!("{prefix}_{name}_")));
@@ -162,6 +162,13 @@ impl Reconciler {
             workflow.reachable_tools().any(of_server)
         });
         self.publish();
+        counts
+    }
+
+    fn tell_tools(&self, server: &McpServer, counts: Counts) {
+        let reason = Reason::McpServerToolsDiscovered;
+        let found = format!("{} tools", counts.tools);
+        self.deps.journal.tell(reason, &server.name, &server.namespace, &found);
     }
 
     fn warn_of_collisions(&self, source: &muster_core::catalog::CatalogSource) {

@@ -15,7 +15,7 @@ use super::{EditError, Reconciler, files::Origin, files::log_new};
 use crate::{
     events::Reason,
     store::{FileProblem, Severity, WorkflowFile, WriteError},
-    workflows::{Definitions, Workflows, source},
+    workflows::{Definitions, Workflows, source, updated_source},
 };
 
 /// The number of missing tools for which similar names are searched.
@@ -52,7 +52,7 @@ impl Reconciler {
             self.tell_of_workflows(before);
         }
         self.workflows = self.files.definitions();
-        let source = source(self.workflows.values());
+        let source = source(&self.workflows);
         let name = source.backend.clone();
         self.state.catalog = self.state.catalog.with(source);
         let deps = self.deps.workflows.clone();
@@ -61,6 +61,13 @@ impl Reconciler {
         self.findings.clear();
         self.check_workflows(|_| true);
         true
+    }
+
+    /// Updates the effects of workflows after a change of tools or policies.
+    pub(super) fn update_workflow_effects(&mut self) {
+        if let Some(source) = updated_source(&self.workflows, &self.state) {
+            self.state.catalog = self.state.catalog.with(source);
+        }
     }
 
     fn tell_of_workflows(&self, before: &BTreeMap<String, WorkflowFile>) {
@@ -107,8 +114,10 @@ impl Reconciler {
             }
             let found = check(&file.workflow, &surroundings);
             if !found.is_empty() {
-                let lines = WorkflowLines::of(&file.text);
-                findings.extend(found.iter().map(|found| problem(file, &lines, found)));
+                // Lines mean nothing where definitions are no files.
+                let is_file = !self.files.generations.contains_key(&file.path);
+                let lines = is_file.then(|| WorkflowLines::of(&file.text));
+                findings.extend(found.iter().map(|found| problem(file, lines.as_ref(), found)));
             }
         }
         log_new(&findings, &self.findings);
@@ -163,7 +172,7 @@ impl Reconciler {
 
 fn problem(
     file: &WorkflowFile,
-    lines: &WorkflowLines,
+    lines: Option<&WorkflowLines>,
     found: &check::WorkflowFinding,
 ) -> FileProblem {
     let place = match found.path.is_empty() {
@@ -172,7 +181,7 @@ fn problem(
     };
     FileProblem {
         path: file.path.clone(),
-        line: lines.line(&found.path),
+        line: lines.and_then(|lines| lines.line(&found.path)),
         message: format!("{place}{}", found.message),
         fix: Some(found.hint.clone()),
         severity: Severity::Warning,
@@ -187,6 +196,17 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) awaited: Vec<String>,
     /// The number of searches for similar names that are left: they are slow.
     pub(crate) looked_for: Cell<usize>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// What is there now: no server is waited for.
+    pub(crate) const fn now(
+        state: &'a GatewaySnapshot,
+        workflows: &'a Definitions,
+        searches: usize,
+    ) -> Self {
+        Self { state, workflows, awaited: Vec::new(), looked_for: Cell::new(searches) }
+    }
 }
 
 impl CheckEnvironment for Surroundings<'_> {

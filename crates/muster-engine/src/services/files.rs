@@ -97,8 +97,8 @@ impl Services {
     pub(super) async fn save(&self, instance: &Instance) {
         let Some(path) = &instance.path else { return };
         let writes_status = self.inner.deps.view.borrow().settings.write_status;
-        let (name, file) = (&instance.service.name, writes_status.then_some(path.as_path()));
-        match self.inner.deps.store.write_record(name, file, &instance.record()).await {
+        let (store, name) = (&self.inner.deps.store, &instance.service.name);
+        match store.write_record(name, path, writes_status, &instance.record()).await {
             // The next change is written over the concurrent edit.
             Ok(()) | Err(WriteError::Gone(_) | WriteError::Changed(_)) => (),
             Err(error) => tracing::warn!("{error}"),

@@ -2,13 +2,15 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use muster_config::{
-    LoadError, Loaded, Warning, cli, mcpserver, policy,
+    LoadError, Loaded, Warning, cli,
+    kinds::DefinitionKind,
+    mcpserver, policy,
     service::{self, ServiceFile},
     serviceclass, settings,
     toolset::{self, NamedToolset},
@@ -16,26 +18,37 @@ use muster_config::{
 };
 
 use super::{
-    CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
-    ServerFile, Severity, TOOLSETS, ToolsetFile, WORKFLOWS, WorkflowFile,
+    CONFIG, ClassFile, DefinitionStore, FileProblem, Files, FolderStore, PolicyFile, ServerFile,
+    Severity, StoredText, ToolsetFile, WorkflowFile, folder,
 };
-
-/// The longest file that is read.
-const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// The consequence of a policy that cannot be read.
 const CLOSED: &str = "until this policy can be read no tool may be called";
 
-pub(super) fn load(root: &Path, before: &Files) -> Files {
-    let mut reading = Reading { before, files: Files::default() };
+/// Reads `config.yaml` and all definitions.
+pub(super) fn load(root: &Path, definitions: &dyn DefinitionStore, before: &Files) -> Files {
+    let mut reading = Reading { definitions, before, files: Files::default(), secret_changes: 0 };
     reading.settings(&root.join(CONFIG));
-    reading.servers(&root.join(SERVERS));
-    reading.workflows(&root.join(WORKFLOWS));
-    reading.classes(&root.join(CLASSES));
-    reading.services(&root.join(SERVICES));
-    reading.clis(&root.join(CLIS));
-    reading.policies(&root.join(POLICIES));
-    reading.toolsets(&root.join(TOOLSETS));
+    reading.servers();
+    reading.workflows();
+    reading.classes();
+    reading.services();
+    reading.clis();
+    reading.policies();
+    reading.toolsets();
+    reading.files
+}
+
+/// Reads `config.yaml`.
+pub(super) fn settings_only(root: &Path) -> Files {
+    let (folder, before) = (FolderStore::new(root), Files::default());
+    let mut reading = Reading {
+        definitions: &folder,
+        before: &before,
+        files: Files::default(),
+        secret_changes: 0,
+    };
+    reading.settings(&root.join(CONFIG));
     reading.files
 }
 
@@ -87,8 +100,11 @@ impl NamedFile for (PathBuf, Arc<ServiceFile>) {
 }
 
 struct Reading<'a> {
+    definitions: &'a dyn DefinitionStore,
     before: &'a Files,
     files: Files,
+    /// The number of changes of the secrets that the last definition refers to.
+    secret_changes: u64,
 }
 
 impl Reading<'_> {
@@ -96,30 +112,31 @@ impl Reading<'_> {
         if matches!(path.try_exists(), Ok(false)) {
             return;
         }
-        let loaded = self.file(path, settings::parse);
+        let loaded = self.parsed(path, folder::text(path), None, settings::parse);
         self.files.settings = match loaded {
             Some(settings) => Arc::new(settings),
             None => Arc::clone(&self.before.settings),
         };
     }
 
-    fn servers(&mut self, folder: &Path) {
+    fn servers(&mut self) {
         let before = &self.before.servers;
         self.named(
-            folder,
+            DefinitionKind::McpServer,
             before,
             |files| &mut files.servers,
             |reading, path, _| {
                 let server = reading.file(path, |text| mcpserver::parse(text, &stem(path)))?;
-                Some(ServerFile { path: path.to_owned(), server: Arc::new(server) })
+                let secret_changes = reading.secret_changes;
+                Some(ServerFile { path: path.to_owned(), server: Arc::new(server), secret_changes })
             },
         );
     }
 
-    fn workflows(&mut self, folder: &Path) {
+    fn workflows(&mut self) {
         let before = &self.before.workflows;
         self.named(
-            folder,
+            DefinitionKind::Workflow,
             before,
             |files| &mut files.workflows,
             |reading, path, known| {
@@ -144,10 +161,10 @@ impl Reading<'_> {
         );
     }
 
-    fn classes(&mut self, folder: &Path) {
+    fn classes(&mut self) {
         let before = &self.before.classes;
         self.named(
-            folder,
+            DefinitionKind::ServiceClass,
             before,
             |files| &mut files.classes,
             |reading, path, _| {
@@ -157,10 +174,10 @@ impl Reading<'_> {
         );
     }
 
-    fn services(&mut self, folder: &Path) {
+    fn services(&mut self) {
         let before = &self.before.services;
         self.named(
-            folder,
+            DefinitionKind::Service,
             before,
             |files| &mut files.services,
             |reading, path, _| {
@@ -174,12 +191,12 @@ impl Reading<'_> {
     /// files with one name the first counts.
     fn named<F: NamedFile>(
         &mut self,
-        folder: &Path,
+        kind: DefinitionKind,
         before: &BTreeMap<String, F>,
         of: fn(&mut Files) -> &mut BTreeMap<String, F>,
         read: impl Fn(&mut Self, &Path, Option<&F>) -> Option<F>,
     ) {
-        let Some(paths) = self.folder(folder, |now, _| of(now).clone_from(before)) else { return };
+        let Some(paths) = self.folder(kind, |now, _| of(now).clone_from(before)) else { return };
         let before: BTreeMap<&Path, &F> =
             before.values().map(|known| (known.path(), known)).collect();
         for path in paths {
@@ -195,9 +212,9 @@ impl Reading<'_> {
         }
     }
 
-    fn clis(&mut self, folder: &Path) {
-        let Some(paths) = self.folder(folder, |now, before| now.clis.clone_from(&before.clis))
-        else {
+    fn clis(&mut self) {
+        let kind = DefinitionKind::Cli;
+        let Some(paths) = self.folder(kind, |now, before| now.clis.clone_from(&before.clis)) else {
             return;
         };
         let mut clis = BTreeMap::new();
@@ -209,13 +226,15 @@ impl Reading<'_> {
         self.files.clis = Some(clis);
     }
 
-    fn policies(&mut self, folder: &Path) {
-        let Some(paths) = self.folder(folder, |now, before| {
+    fn policies(&mut self) {
+        let kind = DefinitionKind::Policy;
+        let place = self.definitions.place(kind);
+        let Some(paths) = self.folder(kind, |now, before| {
             now.policies.clone_from(&before.policies);
             // A policy that was never read may forbid anything.
             if now.policies.is_empty() {
-                now.policies.insert(folder.to_owned(), PolicyFile::default());
-                now.problems.push(problem(folder, None, CLOSED.to_owned()));
+                now.problems.push(problem(&place, None, CLOSED.to_owned()));
+                now.policies.insert(place, PolicyFile::default());
             }
         }) else {
             return;
@@ -238,9 +257,10 @@ impl Reading<'_> {
         }
     }
 
-    fn toolsets(&mut self, folder: &Path) {
+    fn toolsets(&mut self) {
+        let kind = DefinitionKind::Toolset;
         let Some(paths) =
-            self.folder(folder, |now, before| now.toolsets.clone_from(&before.toolsets))
+            self.folder(kind, |now, before| now.toolsets.clone_from(&before.toolsets))
         else {
             return;
         };
@@ -266,19 +286,17 @@ impl Reading<'_> {
         }
     }
 
-    /// The YAML files of a folder by name, if it exists. If the folder cannot be listed its contents stay as they
-    /// were: a transient error must not stop servers or drop rules.
+    /// The paths of the definitions of a kind, if it has a place. If they cannot be listed they stay as they were: a
+    /// transient error must not stop servers or drop rules.
     fn folder(
         &mut self,
-        folder: &Path,
+        kind: DefinitionKind,
         keep: impl FnOnce(&mut Files, &Files),
     ) -> Option<Vec<PathBuf>> {
-        match listed(folder) {
-            Ok(paths) => Some(paths),
-            // Without free file descriptors even the existence is unknown.
-            Err(_) if matches!(folder.try_exists(), Ok(false)) => None,
+        match self.definitions.list(kind) {
+            Ok(paths) => paths,
             Err(error) => {
-                self.unreadable(folder, &error);
+                self.unreadable(&self.definitions.place(kind), &error);
                 keep(&mut self.files, self.before);
                 None
             }
@@ -290,41 +308,46 @@ impl Reading<'_> {
         path: &Path,
         parse: impl FnOnce(&str) -> Result<Loaded<T>, LoadError>,
     ) -> Option<T> {
-        let text = match text(path) {
+        match self.definitions.read(path) {
+            Ok(StoredText { text, generation, secret_changes }) => {
+                self.secret_changes = secret_changes;
+                self.parsed(path, Ok(text), generation, parse)
+            }
+            Err(error) => self.parsed(path, Err(error), None, parse),
+        }
+    }
+
+    fn parsed<T>(
+        &mut self,
+        path: &Path,
+        text: io::Result<String>,
+        generation: Option<i64>,
+        parse: impl FnOnce(&str) -> Result<Loaded<T>, LoadError>,
+    ) -> Option<T> {
+        let text = match text {
             Ok(text) => text,
             Err(error) => {
                 self.unreadable(path, &error);
                 return None;
             }
         };
-        match parse(&text) {
+        let (value, mut problems) = match parse(&text) {
             Ok(Loaded { value, warnings }) => {
-                let warnings = warnings.iter().map(|warning| warned(path, warning));
-                self.files.problems.extend(warnings);
-                Some(value)
+                (Some(value), warnings.iter().map(|warning| warned(path, warning)).collect())
             }
-            Err(error) => {
-                self.files.problems.extend(refused(path, error));
-                None
-            }
+            Err(error) => (None, refused(path, error)),
+        };
+        if let Some(generation) = generation {
+            Arc::make_mut(&mut self.files.generations).insert(path.to_owned(), generation);
+            problems.iter_mut().for_each(|problem| problem.line = None);
         }
+        self.files.problems.extend(problems);
+        value
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         self.files.problems.push(problem(path, None, error.to_string()));
     }
-}
-
-fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if is_ours(&path) {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
 }
 
 /// The default name of a definition: the name of its file.
@@ -337,24 +360,6 @@ fn taken(path: PathBuf, name: &str, first: &Path) -> FileProblem {
     let message = format!("the name '{name}' is taken by {}", first.display());
     let fix = Some("give it another `metadata.name`".to_owned());
     FileProblem { path, line: None, message, fix, severity: Severity::Error }
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    if metadata.len() > LARGEST_FILE {
-        return Err(io::Error::other("it is too large"));
-    }
-    fs::read_to_string(path)
-}
-
-/// Hidden files are temporary files of editors and of muster itself.
-fn is_ours(path: &Path) -> bool {
-    let ending = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-    ending && !hidden
 }
 
 fn problem(path: &Path, line: Option<usize>, message: String) -> FileProblem {

@@ -7,13 +7,16 @@ use std::{
 };
 
 use muster_config::{
+    kinds::DefinitionKind,
     service::{self, ServiceFile},
     serviceclass,
 };
 use muster_core::json;
 use muster_workflow::service::{ServiceClass, ServiceRecord};
 
-use super::{CLASSES, ClassFile, ConfigStore, Files, SERVICES, WriteError, write};
+use serde_json::Value as Json;
+
+use super::{ClassFile, ConfigStore, DefinitionStatus, Files, WriteError, write};
 
 /// The states of services in the state folder.
 const STATES: &str = "service_states";
@@ -21,10 +24,8 @@ const STATES: &str = "service_states";
 impl ConfigStore {
     /// Writes a new class.
     pub(crate) async fn create_class(&self, class: &ServiceClass) -> Result<(), WriteError> {
-        let folder = self.root.join(CLASSES);
-        let path = folder.join(format!("{}.yaml", class.name));
         let text = serviceclass::text(class, None);
-        self.exclusively(move || write::create(&folder, &path, &text)).await
+        self.definitions.create(DefinitionKind::ServiceClass, &class.name, text).await
     }
 
     /// Rewrites a class, if its file is unchanged.
@@ -33,58 +34,54 @@ impl ConfigStore {
         file: &ClassFile,
         class: &ServiceClass,
     ) -> Result<(), WriteError> {
-        let (ClassFile { path, class: before }, class) = (file.clone(), class.clone());
-        let is_meant = move |now: &str| {
-            serviceclass::parse(now, &before.name).is_ok_and(|now| now.value == *before)
+        let (before, class) = (Arc::clone(&file.class), class.clone());
+        let edit = move |now: &str| {
+            let known = serviceclass::parse(now, &before.name);
+            let is_meant = known.is_ok_and(|known| known.value == *before);
+            is_meant.then(|| serviceclass::text(&class, Some(now)))
         };
-        self.exclusively(move || {
-            let old = fs::read_to_string(&path).ok();
-            write::replace(&path, &serviceclass::text(&class, old.as_deref()), is_meant)
-        })
-        .await
+        self.definitions.change(&file.path, Box::new(edit)).await
     }
 
     /// Writes a new service.
     pub(crate) async fn create_service(&self, file: &ServiceFile) -> Result<(), WriteError> {
-        let folder = self.root.join(SERVICES);
-        let path = folder.join(format!("{}.yaml", file.service.name));
-        let (text, state) = (service::text(&file.service), self.record_path(&file.service.name));
-        let record = json::raw(&file.record);
-        self.exclusively(move || {
-            write::create(&folder, &path, &text)?;
-            write::put_state(&state, record.get())
-        })
-        .await
+        let name = &file.service.name;
+        let text = service::text(&file.service);
+        self.definitions.create(DefinitionKind::Service, name, text).await?;
+        let (state, record) = (self.record_path(name), json::raw(&file.record));
+        self.exclusively(move || write::put_state(&state, record.get())).await
     }
 
-    /// Writes the state of a service, and if `file` is given, also into its file.
+    /// Writes the state of a service to the state folder, and to its definition if `in_definition`, or if statuses
+    /// belong there.
     pub(crate) async fn write_record(
         &self,
         name: &str,
-        file: Option<&Path>,
+        path: &Path,
+        in_definition: bool,
         record: &ServiceRecord,
     ) -> Result<(), WriteError> {
-        let (state, file) = (self.record_path(name), file.map(Path::to_owned));
-        let record: Arc<ServiceRecord> = Arc::new(record.clone());
-        self.exclusively(move || {
-            write::put_state(&state, json::raw(&*record).get())?;
-            match file {
-                Some(path) => write::changed(&path, |now| service::with_record(now, &record)),
-                None => Ok(()),
+        let (state, text) = (self.record_path(name), json::raw(record));
+        self.exclusively(move || write::put_state(&state, text.get())).await?;
+        if let Some(sink) = self.definitions.status() {
+            if let Ok(Json::Object(fields)) = serde_json::to_value(record) {
+                sink.report(path, DefinitionStatus { fields, ..DefinitionStatus::default() });
             }
-        })
-        .await
+            return Ok(());
+        }
+        if !in_definition {
+            return Ok(());
+        }
+        let (path, record) = (path.to_owned(), record.clone());
+        self.exclusively(move || write::changed(&path, |now| service::with_record(now, &record)))
+            .await
     }
 
     /// Deletes a service and its state.
     pub(crate) async fn delete_service(&self, name: &str, path: &Path) -> Result<(), WriteError> {
-        let (path, state) = (path.to_owned(), self.record_path(name));
-        self.exclusively(move || {
-            let deleted = write::delete(&path);
-            let _removed = fs::remove_file(state);
-            deleted
-        })
-        .await
+        let deleted = self.definitions.delete(path).await;
+        let _removed = fs::remove_file(self.record_path(name));
+        deleted
     }
 
     /// Adds the last known states of services. Earlier versions wrote them into the files of services.

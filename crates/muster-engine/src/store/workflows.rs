@@ -1,17 +1,19 @@
 //! Writes workflows.
 
-use muster_config::workflow::{parse, text};
+use std::sync::Arc;
+
+use muster_config::{
+    kinds::DefinitionKind,
+    workflow::{parse, text},
+};
 use muster_workflow::Workflow;
 
-use super::{ConfigStore, WORKFLOWS, WorkflowFile, WriteError, write};
+use super::{ConfigStore, WorkflowFile, WriteError};
 
 impl ConfigStore {
     /// Writes a new workflow.
     pub(crate) async fn create_workflow(&self, workflow: &Workflow) -> Result<(), WriteError> {
-        let folder = self.root.join(WORKFLOWS);
-        let path = folder.join(format!("{}.yaml", workflow.name));
-        let text = text(workflow);
-        self.exclusively(move || write::create(&folder, &path, &text)).await
+        self.definitions.create(DefinitionKind::Workflow, &workflow.name, text(workflow)).await
     }
 
     /// Rewrites a workflow, if its file is unchanged.
@@ -20,10 +22,11 @@ impl ConfigStore {
         file: &WorkflowFile,
         workflow: &Workflow,
     ) -> Result<(), WriteError> {
-        let (WorkflowFile { path, workflow: before, .. }, text) = (file.clone(), text(workflow));
-        let is_meant = move |now: &str| {
-            parse(now, &before.name).is_ok_and(|now| now.value.spec == before.spec)
+        let (before, text) = (Arc::clone(&file.workflow), text(workflow));
+        let edit = move |now: &str| {
+            let now = parse(now, &before.name);
+            now.is_ok_and(|now| now.value.spec == before.spec).then(|| text.clone())
         };
-        self.exclusively(move || write::replace(&path, &text, is_meant)).await
+        self.definitions.change(&file.path, Box::new(edit)).await
     }
 }

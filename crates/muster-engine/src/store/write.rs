@@ -15,7 +15,29 @@ use rustix::{
     process::{Pid, test_kill_process},
 };
 
+use tokio::sync::Mutex;
+
 use super::WriteError;
+
+/// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
+#[derive(Debug, Default)]
+pub(super) struct Writing(Mutex<()>);
+
+impl Writing {
+    /// Does work on a blocking thread, after what others do. `root` is what an error names.
+    pub(super) async fn exclusively(
+        &self,
+        root: &Path,
+        work: impl FnOnce() -> Result<(), WriteError> + Send + 'static,
+    ) -> Result<(), WriteError> {
+        let _turn = self.0.lock().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| {
+            let source = io::Error::other(error);
+            Err(WriteError::Io { path: root.to_owned(), source })
+        })
+    }
+}
 
 /// The names of temporary files: a process id and a number follow.
 const TEMPORARY: &str = ".tmp-";

@@ -42,6 +42,9 @@ pub(crate) enum Retry {
     Always,
 }
 
+/// The health checks in a row that fail before a server counts as lost: one may fail by chance.
+const FAILED_CHECKS: u32 = 2;
+
 /// The task of one server.
 pub(crate) struct Unit {
     id: UnitId,
@@ -75,6 +78,12 @@ struct LiveConnection {
     since: Instant,
     relist_at: Option<Instant>,
     listing: Option<BoxFuture<'static, Result<ServerListing, ConnectError>>>,
+    /// When the next health check is due; none if there are none.
+    check_at: Option<Instant>,
+    /// Whether the listing is a health check.
+    is_check: bool,
+    /// Health checks that failed in a row.
+    failed_checks: u32,
 }
 
 /// Everything that a unit reacts to.
@@ -91,6 +100,8 @@ enum UnitInput {
     Event(UnitEvent),
     /// The debounce interval after a list change is over.
     RelistDue,
+    /// A health check is due.
+    CheckDue,
     /// An attempt to list the server again ended.
     Listed(Result<ServerListing, ConnectError>),
 }
@@ -125,6 +136,7 @@ impl Unit {
                 }
                 UnitInput::Event(UnitEvent::Closed(reason)) => self.connection_lost(&reason).await,
                 UnitInput::RelistDue => self.relist(),
+                UnitInput::CheckDue => self.check(),
                 UnitInput::Listed(listed) => self.listed(listed).await,
             }
         }
@@ -201,7 +213,18 @@ impl Unit {
         let backend: Arc<dyn Backend> = Arc::clone(&connection) as Arc<dyn Backend>;
         let since = Instant::now();
         self.lost.get_or_insert(0);
-        let live = LiveConnection { connection, events, since, relist_at: None, listing: None };
+        let interval =
+            self.deps.timing.check_interval.filter(|_| !self.server.spec.kind.is_local());
+        let live = LiveConnection {
+            connection,
+            events,
+            since,
+            relist_at: None,
+            listing: None,
+            check_at: interval.map(|interval| since + interval),
+            is_check: false,
+            failed_checks: 0,
+        };
         self.phase = Phase::Up(live);
         self.report(UnitUpdate::Connected(self.status.clone(), listing, backend)).await;
     }
@@ -285,9 +308,34 @@ impl Unit {
         }
     }
 
+    /// Lists a remote server to see whether it is still there: between calls, nothing else would notice.
+    fn check(&mut self) {
+        self.relist();
+        if let Phase::Up(live) = &mut self.phase {
+            live.check_at = None;
+            live.is_check = true;
+        }
+    }
+
+    /// Notes the end of a listing. Whether it was a health check, and whether too many failed.
+    fn check_ended(&mut self, is_alive: bool) -> (bool, bool) {
+        let Phase::Up(live) = &mut self.phase else { return (false, false) };
+        if !std::mem::take(&mut live.is_check) {
+            return (false, false);
+        }
+        live.failed_checks = if is_alive { 0 } else { live.failed_checks + 1 };
+        let interval = self.deps.timing.check_interval;
+        let next = if is_alive { interval } else { interval.map(|interval| interval / 4) };
+        live.check_at = next.map(|next| Instant::now() + next);
+        (true, live.failed_checks >= FAILED_CHECKS)
+    }
+
     async fn listed(&mut self, listed: Result<ServerListing, ConnectError>) {
+        let (is_check, has_failed) = self.check_ended(listed.is_ok());
         match listed {
+            Ok(_) if is_check => (),
             Ok(listing) => self.report(UnitUpdate::Relisted(listing)).await,
+            Err(error) if has_failed => self.connection_lost(&error.to_string()).await,
             Err(error) => {
                 let name = &self.server.name;
                 tracing::warn!(server = name, "cannot list the server again: {error}");
@@ -327,12 +375,8 @@ impl LiveConnection {
     async fn next(&mut self) -> UnitInput {
         // One listing at a time: a change during it is listed afterwards.
         let relist_at = self.relist_at.filter(|_| self.listing.is_none());
-        let due = async {
-            match relist_at {
-                Some(at) => sleep_until(at).await,
-                None => pending().await,
-            }
-        };
+        let check_at = self.check_at.filter(|_| self.listing.is_none());
+        let (due, check_due) = (until(relist_at), until(check_at));
         let listing = async {
             match &mut self.listing {
                 Some(listing) => listing.await,
@@ -344,11 +388,20 @@ impl LiveConnection {
             event = self.events.next() => UnitInput::Event(event),
             listed = listing => UnitInput::Listed(listed),
             () = due => UnitInput::RelistDue,
+            () = check_due => UnitInput::CheckDue,
         };
         if matches!(input, UnitInput::Listed(_)) {
             self.listing = None;
         }
         input
+    }
+}
+
+/// Waits until a moment; forever if there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
     }
 }
 

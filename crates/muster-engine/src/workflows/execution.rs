@@ -11,6 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use muster_core::call::Outcome;
 use muster_workflow::{
     record::{JournalEntry, JournalTime, RunRecord, RunState, StepRecord},
     report::StepReport,
@@ -19,7 +20,10 @@ use muster_workflow::{
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
 
-use super::executions::{Executions, Why};
+use super::{
+    executions::{Executions, Why},
+    shared_runs::SharedJournal,
+};
 
 /// A running execution.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct RunningExecution {
     id: String,
     began: JournalTime,
     journal: Arc<Mutex<Written>>,
+    /// The journal that other replicas continue.
+    shared: Option<Arc<SharedJournal>>,
 }
 
 /// The journal so far.
@@ -50,12 +56,42 @@ impl RunningExecution {
     ) -> Self {
         let id = record.execution_id.clone();
         let journal = Arc::new(Mutex::new(written));
-        Self { executions, record: Some(record), id, began, journal }
+        Self { executions, record: Some(record), id, began, journal, shared: None }
+    }
+
+    /// The same execution, whose journal other replicas continue.
+    pub(super) fn shared_as(mut self, shared: Option<SharedJournal>) -> Self {
+        self.shared = shared.map(Arc::new);
+        self
+    }
+
+    /// Waits until another replica has the execution, or may have it.
+    pub(super) async fn lost(&self) {
+        match &self.shared {
+            Some(shared) => shared.lost.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Leaves the execution to another replica.
+    pub(super) async fn disown(mut self) -> Outcome {
+        self.record = None;
+        self.executions.forget(&self.id).await;
+        let text = format!(
+            "run {} stopped at this replica: the shared storage is not available, or another replica continues it",
+            self.id
+        );
+        Outcome::failure(text)
     }
 
     /// Its id.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether its definition is in its record alone.
+    pub(super) fn is_unsaved(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.definition.is_some())
     }
 
     /// Appends a line to the journal.
@@ -74,6 +110,13 @@ impl RunningExecution {
                 JournalEntry::Ended { at, report, value }
             }
         };
+        if let Some(shared) = &self.shared
+            && !shared.append(&line).await
+        {
+            // The step must not begin.
+            drop(journal);
+            return std::future::pending().await;
+        }
         let id = self.id.clone();
         let done = tokio::task::spawn_blocking(move || {
             let written = write(&mut journal.file, &line);
@@ -105,6 +148,9 @@ impl RunningExecution {
             ..record
         };
         self.executions.finish(record).await;
+        if let Some(shared) = &self.shared {
+            shared.close().await;
+        }
     }
 }
 
@@ -112,7 +158,7 @@ impl RunningExecution {
 impl Drop for RunningExecution {
     fn drop(&mut self) {
         if self.record.take().is_some() {
-            self.executions.abandon(self.id.clone(), Why::Cancelled);
+            self.executions.abandon(self.id.clone(), Why::Cancelled, self.shared.take());
         }
     }
 }

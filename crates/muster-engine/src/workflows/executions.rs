@@ -9,17 +9,24 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::SystemTime,
 };
 
 use muster_core::{
     call::{Caller, Role},
     hex,
+    shared::ReplicaLink,
 };
 use muster_workflow::{
     JsonObject, Workflow,
-    record::{JournalEntry, RunJournal, RunRecord, RunStart, RunState, RunSummary, fingerprint},
+    record::{
+        JournalEntry, JournalTime, RunJournal, RunRecord, RunStart, RunState, RunSummary,
+        fingerprint,
+    },
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -28,6 +35,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     execution::{RunningExecution, Written, now, write},
     index::Index,
+    shared_runs::{SharedJournal, SharedRuns},
 };
 
 /// Records may hold secrets.
@@ -35,6 +43,8 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER: &str = "workflow_executions";
 const RECORD: &str = "yaml";
 const JOURNAL: &str = "journal";
+/// The number of executions after which old records are deleted.
+const PRUNE_INTERVAL: usize = 100;
 
 /// The records of executions.
 #[derive(Debug)]
@@ -46,6 +56,10 @@ pub(crate) struct Executions {
     index: Arc<Mutex<Index>>,
     /// The gateway is shutting down.
     ending: CancellationToken,
+    /// The executions of all replicas.
+    shared: Option<SharedRuns>,
+    /// The number of executions that ended.
+    ended: AtomicUsize,
 }
 
 /// Why an execution did not end by itself.
@@ -75,6 +89,15 @@ pub(crate) enum GetError {
     Unreadable { id: String, reason: String },
 }
 
+/// Where the definition of an execution is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// In a file.
+    Saved,
+    /// In its record alone.
+    Unsaved,
+}
+
 /// A query of executions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
@@ -92,7 +115,48 @@ impl Executions {
         let folder = root.join(FOLDER);
         let index = Arc::new(Mutex::new(Index::new(SystemTime::now())));
         let (live, ending) = (Mutex::default(), CancellationToken::new());
-        Self { folder, tasks, live, index, ending }
+        let ended = AtomicUsize::new(0);
+        Self { folder, tasks, live, index, ending, shared: None, ended }
+    }
+
+    /// The same executions, which other replicas continue, and the other way round.
+    pub(crate) fn shared_by(self, link: Option<Arc<dyn ReplicaLink>>) -> Self {
+        Self { shared: link.map(SharedRuns::new), ..self }
+    }
+
+    /// The executions of all replicas, if there are several.
+    pub(super) const fn of_all_replicas(&self) -> Option<&SharedRuns> {
+        self.shared.as_ref()
+    }
+
+    /// Writes the journal and the record of an execution that this replica inherited. Blocks.
+    pub(super) fn inherit(&self, id: &str, lines: &[u8]) -> io::Result<Option<Left>> {
+        fs::create_dir_all(&self.folder)?;
+        let path = self.journal_path(id);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        io::Write::write_all(&mut options.open(&path)?, lines)?;
+        let left = self.left_behind(&path);
+        if let Some(left) = &left {
+            self.put(&left.opened.record)?;
+        }
+        Ok(left)
+    }
+
+    /// Stores the record of an execution for other replicas.
+    pub(super) async fn publish(&self, id: &str) {
+        let path = self.record_path(id);
+        if let (Some(shared), Ok(record)) = (&self.shared, blocking(move || read(&path)).await) {
+            shared.store(&record).await;
+        }
+    }
+
+    /// Forgets an execution that another replica has.
+    pub(super) async fn forget(&self, id: &str) {
+        for path in [self.journal_path(id), self.record_path(id)] {
+            drop(tokio::fs::remove_file(path).await);
+        }
+        self.live.lock().await.remove(id);
     }
 
     /// Executions that end from now on without a result are interrupted, not cancelled.
@@ -114,6 +178,11 @@ impl Executions {
             if name.starts_with(".tmp-") {
                 drop(fs::remove_file(&path));
             } else if path.extension().is_some_and(|ending| ending == JOURNAL) {
+                if self.shared.is_some() {
+                    // One of the replicas has the execution.
+                    drop(fs::remove_file(&path));
+                    continue;
+                }
                 left.extend(self.left_behind(&path));
             }
         }
@@ -159,12 +228,16 @@ impl Executions {
         workflow: &Workflow,
         input: JsonObject,
         caller: &Caller,
+        origin: Origin,
     ) -> io::Result<RunningExecution> {
-        let id = uuid()?;
         let began = now();
         let record = RunRecord {
             owner: owner(caller),
-            ..RunRecord::begun(id.clone(), workflow.name.clone(), input, &began)
+            definition: match origin {
+                Origin::Saved => None,
+                Origin::Unsaved => Some(workflow.spec.to_file()),
+            },
+            ..RunRecord::begun(uuid()?, workflow.name.clone(), input, &began)
         };
         let opened = RunStart {
             record: record.clone(),
@@ -172,10 +245,35 @@ impl Executions {
             toolset: caller.toolset.as_deref().map(str::to_owned),
             operator: caller.role == Role::Operator,
             depth: caller.depth,
+            most_effect: caller.most_effect,
             definition: fingerprint(&workflow.spec),
         };
-        self.live.lock().await.insert(id.clone());
         let line = JournalEntry::Opened { at: began.clone(), opened: Box::new(opened) };
+        // Not cancelled with the request: an execution whose caller has left is dropped, and then has a record.
+        let this = Arc::clone(self);
+        let open = self.tasks.spawn(async move { this.open(record, began, line).await });
+        open.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
+    /// Writes the journal and the record of a new execution.
+    async fn open(
+        self: &Arc<Self>,
+        record: RunRecord,
+        began: JournalTime,
+        line: JournalEntry,
+    ) -> io::Result<RunningExecution> {
+        let id = record.execution_id.clone();
+        self.live.lock().await.insert(id.clone());
+        let shared = match &self.shared {
+            None => None,
+            Some(shared) => match shared.open(&id, &line).await {
+                Ok(journal) => Some(journal),
+                Err(error) => {
+                    self.live.lock().await.remove(&id);
+                    return Err(io::Error::other(error));
+                }
+            },
+        };
         let (this, record_now) = (Arc::clone(self), record.clone());
         let file = blocking(move || {
             fs::create_dir_all(&this.folder)?;
@@ -188,10 +286,17 @@ impl Executions {
         });
         match file.await {
             Ok(file) => {
+                if let Some(shared) = &self.shared {
+                    shared.store(&record).await;
+                }
                 let written = Written { file, times: BTreeMap::new(), failed: false };
-                Ok(RunningExecution::new(Arc::clone(self), record, began, written))
+                let live = RunningExecution::new(Arc::clone(self), record, began, written);
+                Ok(live.shared_as(shared))
             }
             Err(error) => {
+                if let Some(shared) = shared {
+                    shared.close().await;
+                }
                 self.live.lock().await.remove(&id);
                 Err(error)
             }
@@ -218,12 +323,20 @@ impl Executions {
 
     /// Writes the record of an execution that ended, and removes its journal.
     pub(super) async fn finish(self: &Arc<Self>, record: RunRecord) {
+        if let Some(shared) = &self.shared {
+            shared.store(&record).await;
+        }
         let (this, id) = (Arc::clone(self), record.execution_id.clone());
         let done = blocking(move || this.close(&record)).await;
         if let Err(error) = done {
             tracing::warn!("the record of run {id} cannot be written: {error}");
         }
         self.live.lock().await.remove(&id);
+        if (self.ended.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_INTERVAL) {
+            // Lists delete old records, and nobody may ask for one.
+            let this = Arc::clone(self);
+            self.tasks.spawn(async move { drop(this.list(Query::default()).await) });
+        }
     }
 
     fn close(&self, record: &RunRecord) -> io::Result<()> {
@@ -232,7 +345,12 @@ impl Executions {
     }
 
     /// Closes an execution that nobody will finish, from its journal.
-    pub(super) fn abandon(self: &Arc<Self>, id: String, why: Why) {
+    pub(super) fn abandon(
+        self: &Arc<Self>,
+        id: String,
+        why: Why,
+        shared: Option<Arc<SharedJournal>>,
+    ) {
         let this = Arc::clone(self);
         let why = match why {
             Why::Cancelled if self.ending.is_cancelled() => Why::Suspended,
@@ -244,6 +362,12 @@ impl Executions {
             let done = blocking(move || that.give_up(&run, why)).await;
             if let Err(error) = done {
                 tracing::warn!("the record of run {id} cannot be written: {error}");
+            }
+            if let Some(shared) = shared
+                && why != Why::Suspended
+            {
+                this.publish(&id).await;
+                shared.close().await;
             }
             this.live.lock().await.remove(&id);
         };
@@ -306,7 +430,15 @@ impl Executions {
                 }
                 Ok(record)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unknown()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let elsewhere = match &self.shared {
+                    Some(shared) => shared.record(id).await,
+                    None => None,
+                };
+                let is_theirs =
+                    |record: &RunRecord| is_for(record.owner.as_ref(), owner(caller).as_ref());
+                elsewhere.filter(is_theirs).ok_or_else(unknown)
+            }
             Err(error) => {
                 Err(GetError::Unreadable { id: id.to_owned(), reason: error.to_string() })
             }

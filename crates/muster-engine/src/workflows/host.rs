@@ -8,12 +8,13 @@ use muster_core::{
     name::ToolName,
     repair::values,
 };
+use muster_gateway::call_turns::CallTurns;
 use muster_template::{RenderContext, RenderLimits};
 use muster_workflow::{
     JsonObject, TOOL_PREFIX, Workflow,
     content::ToolContent,
     report::{StepReport, StepStatus},
-    run::{CallOutcome, Host, JournalNote},
+    run::{CallOutcome, Host, JournalNote, RunBounds},
 };
 
 use super::{Deps, execution::RunningExecution, not_found};
@@ -21,6 +22,8 @@ use crate::events::Reason;
 
 /// A tool that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
+/// The limits of an unsaved run. A saved workflow is the work of an operator.
+const UNSAVED: RunBounds = RunBounds { calls: 1_000, bytes: 64 << 20 };
 
 /// An execution as its interpreter sees the gateway.
 pub(super) struct Runner<'a> {
@@ -29,6 +32,8 @@ pub(super) struct Runner<'a> {
     workflow: &'a Workflow,
     live: &'a RunningExecution,
     deps: &'a Deps,
+    /// The turns of its calls, if they count against the limits of the caller.
+    turns: Option<CallTurns>,
 }
 
 impl<'a> Runner<'a> {
@@ -37,13 +42,22 @@ impl<'a> Runner<'a> {
         workflow: &'a Workflow,
         live: &'a RunningExecution,
         deps: &'a Deps,
+        turns: Option<CallTurns>,
     ) -> Self {
         let depth = cx.caller.depth.saturating_add(1);
         let caller = Caller { depth, ..cx.caller.clone() };
-        Self { cx, caller, workflow, live, deps }
+        Self { cx, caller, workflow, live, deps, turns }
     }
 
     async fn called(&self, tool: &str, arguments: JsonObject) -> CallOutcome {
+        let turn = match &self.turns {
+            Some(turns) => turns.begin(&**self.cx.client).await.map(Some),
+            None => Ok(None),
+        };
+        let _turn = match turn {
+            Ok(turn) => turn,
+            Err(too_many) => return CallOutcome::Failed(too_many.message),
+        };
         let arguments = raw(&arguments);
         let mut answer = self.answered(tool, arguments.clone()).await;
         // Templates render text, also where a tool takes a number.
@@ -140,6 +154,10 @@ impl Host for Runner<'_> {
             JournalNote::Ended { report, .. } => self.tell_end(report),
         }
         Box::pin(self.live.note(note))
+    }
+
+    fn limits(&self) -> Option<RunBounds> {
+        self.live.is_unsaved().then_some(UNSAVED)
     }
 
     fn context(&self) -> RenderContext<'_> {

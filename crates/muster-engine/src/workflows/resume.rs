@@ -10,41 +10,80 @@ use muster_core::{
 };
 use muster_gateway::dispatch::Dispatcher;
 use muster_workflow::{Workflow, report::ReplyDetail, run::CompletedSteps};
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use super::{
     Definitions, Deps, Workflows,
     executions::{Left, Query, Why},
+    inherit::inherit,
     missing_tools,
+    shared_runs::SharedJournal,
+    unsaved::NAME,
 };
-use crate::events::Reason;
+use crate::{events::Reason, store::Files, view::View};
 
 /// The timeout for servers to connect.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Resumes or closes unfinished executions. Blocks while files are read.
-pub(crate) fn take_up(deps: &Deps, definitions: &Definitions, tasks: &TaskTracker) {
+pub(crate) fn take_up(
+    deps: &Deps,
+    files: &Files,
+    views: &watch::Receiver<Arc<View>>,
+    tasks: &TaskTracker,
+) {
+    let (definitions, namespace) = (files.definitions(), files.settings.namespace());
+    tasks.spawn(inherit(deps.clone(), views.clone(), tasks.clone()));
     let executions = Arc::clone(&deps.executions);
     // Unreadable files are set aside now, not with the first query.
     tasks.spawn(async move { drop(executions.list(Query::default()).await) });
     for left in deps.executions.sweep() {
-        let workflow = definitions.get(&left.opened.record.workflow_name);
-        let past = workflow.and_then(|workflow| {
-            let is_ours = left.opened.subject == *Caller::local().subject;
-            left.story.resumable(&workflow.spec).filter(|_| is_ours)
-        });
-        match (workflow, past) {
-            (Some(workflow), Some(past)) => {
-                let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
-                tasks.spawn(go_on(workflows, Arc::clone(workflow), left, past));
-            }
-            _ => give_up(deps, workflow.map(|workflow| &**workflow), &left),
+        drop(resume(deps, (&definitions, namespace), left, tasks, None));
+    }
+}
+
+/// The workflow of an execution: of an unsaved one, the definition in its record.
+fn workflow_of(definitions: &Definitions, namespace: &str, left: &Left) -> Option<Arc<Workflow>> {
+    let record = &left.opened.record;
+    let unsaved = record.unsaved().map(|spec| Arc::new(Workflow::new(NAME, namespace, spec)));
+    unsaved.or_else(|| definitions.get(&record.workflow_name).cloned())
+}
+
+/// Resumes an unfinished execution in the background, or closes it. Returns the shared journal of one that was closed.
+/// Unsaved workflows are in the namespace of the gateway.
+pub(super) fn resume(
+    deps: &Deps,
+    (definitions, namespace): (&Definitions, &str),
+    left: Left,
+    tasks: &TaskTracker,
+    shared: Option<SharedJournal>,
+) -> Option<SharedJournal> {
+    let workflow = workflow_of(definitions, namespace, &left);
+    let past = workflow.as_ref().and_then(|workflow| {
+        let is_ours = left.opened.subject == *Caller::local().subject;
+        left.story.resumable(&workflow.spec).filter(|_| is_ours)
+    });
+    match (workflow, past) {
+        (Some(workflow), Some(past)) => {
+            let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
+            tasks.spawn(go_on(workflows, workflow, left, past, shared));
+            None
+        }
+        (workflow, _) => {
+            give_up(deps, workflow.as_deref(), &left);
+            shared
         }
     }
 }
 
-async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: CompletedSteps) {
+async fn go_on(
+    workflows: Workflows,
+    workflow: Arc<Workflow>,
+    left: Left,
+    past: CompletedSteps,
+    shared: Option<SharedJournal>,
+) {
     let deps = &workflows.deps;
     let mut states = deps.state.clone();
     let definitions = &workflows.definitions;
@@ -59,11 +98,11 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     };
     let id = &left.opened.record.execution_id;
     let live = match live {
-        Ok(live) => live,
+        Ok(live) => live.shared_as(shared),
         Err(error) => {
             tracing::warn!("run {id} of workflow {} does not go on: {error}", workflow.name);
             let (executions, id) = (Arc::clone(&deps.executions), id.clone());
-            executions.abandon(id, Why::Interrupted);
+            executions.abandon(id, Why::Interrupted, shared.map(Arc::new));
             return;
         }
     };
@@ -77,6 +116,7 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     let caller = Caller {
         toolset: left.opened.toolset.as_deref().map(Into::into),
         role: if left.opened.operator { Role::Operator } else { Role::Agent },
+        most_effect: left.opened.most_effect,
         ..Caller::local()
     };
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };

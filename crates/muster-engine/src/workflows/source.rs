@@ -6,15 +6,37 @@ use muster_core::{
     catalog::{
         BackendInfo, CatalogSource, LABELS, Offer, ToolAudience, ToolEntry, WORKFLOWS_BACKEND,
     },
+    effect::Effect,
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
 };
+use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::{Workflow, arguments};
 use serde_json::{json, value::RawValue};
 
-/// All workflows as tools.
-pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> CatalogSource {
+use super::{Definitions, effects::effect};
+
+/// All workflows as tools. What they call is not known yet.
+pub(crate) fn source(definitions: &Definitions) -> CatalogSource {
+    source_with(definitions, |_| Effect::Write)
+}
+
+/// All workflows as tools, if the effect of one is not what the catalog of `state` says.
+pub(crate) fn updated_source(
+    definitions: &Definitions,
+    state: &GatewaySnapshot,
+) -> Option<CatalogSource> {
+    let effect = |workflow: &Workflow| effect(workflow, definitions, state);
+    let is_known = |entry: &Arc<ToolEntry>| {
+        let workflow = definitions.get(&*entry.local_name);
+        workflow.is_none_or(|workflow| entry.effect == Some(effect(workflow)))
+    };
+    let known = state.catalog.source(WORKFLOWS_BACKEND)?;
+    (!known.entries().iter().all(is_known)).then(|| source_with(definitions, effect))
+}
+
+fn source_with(definitions: &Definitions, effect: impl Fn(&Workflow) -> Effect) -> CatalogSource {
     let backend = BackendName::new(WORKFLOWS_BACKEND);
     let about = BackendInfo {
         title: "workflows".into(),
@@ -22,7 +44,7 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         category: None,
         tags: Arc::default(),
     };
-    let tools = workflows.map(|workflow| ToolEntry {
+    let tools = definitions.values().map(|workflow| ToolEntry {
         name: ToolName::new(workflow.tool_name()),
         backend: backend.clone(),
         local_name: workflow.name.as_str().into(),
@@ -30,8 +52,8 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         input_schema: raw(&arguments::schema(&workflow.spec)).into(),
         params: None,
         definition: labelled(workflow),
+        effect: Some(effect(workflow)),
         // Arguments are validated by the execution, which records the error.
-        effect: None,
         validator: Arc::new(Validator::unchecked()),
         audience: ToolAudience::default(),
     });

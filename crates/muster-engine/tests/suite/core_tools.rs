@@ -375,7 +375,7 @@ async fn every_tool_describes_itself() {
     let rig = Rig::new(&[]);
     let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
     let names: Vec<String> = state.catalog.sorted().map(|entry| entry.name.to_string()).collect();
-    assert_eq!(names.len(), 45, "{names:?}");
+    assert_eq!(names.len(), 55, "{names:?}");
     for entry in state.catalog.sorted() {
         assert!(entry.name.as_str().starts_with("core_"), "{}", entry.name);
         assert!(!entry.description.contains("  "), "{}", entry.description);

@@ -17,7 +17,7 @@ use muster_core::{
     policy::Permitted,
     spooled::ToolResult,
 };
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 use tokio::time::{Instant, sleep};
 
 /// The result of one attempt to connect.
@@ -69,6 +69,8 @@ pub(crate) enum Said {
     Text(&'static str),
     /// An error.
     Failure(&'static str),
+    /// The result of an MCP server.
+    Result(&'static str),
     /// No reply, ever.
     Nothing,
 }
@@ -224,6 +226,10 @@ impl Backend for Connected {
             match self.fake.reply(&call) {
                 Some(Said::Text(text)) => return Ok(Outcome::text(text).into()),
                 Some(Said::Failure(text)) => return Ok(Outcome::failure(text).into()),
+                Some(Said::Result(result)) => {
+                    let result = RawValue::from_string(result.to_owned()).unwrap();
+                    return Ok(Outcome::Raw(result).into());
+                }
                 Some(Said::Nothing) => std::future::pending().await,
                 None => (),
             }

@@ -112,7 +112,7 @@ impl World {
         drop(done.await.unwrap());
     }
 
-    async fn meta(&self, who: &Caller, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn meta(&self, who: &Caller, tool: &str, arguments: Value) -> String {
         let client = NoClient::shared();
         let (dispatcher, snapshot) = (&*self.dispatcher, &self.dispatcher.snapshot(who));
         let cx = SurfaceContext { dispatcher, snapshot, caller: who, client: &client };

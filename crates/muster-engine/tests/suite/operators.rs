@@ -48,9 +48,9 @@ async fn what_changes_the_gateway_is_for_operators() {
     let reads =
         ["list", "get", "validate", "available", "status", "events", "stats", "login", "logout"];
     let reads = |name: &str| {
-        // What others called is not for agents.
-        let is_history = name.starts_with("core_calls_");
-        !is_history
+        // What others called, who they are and what they may do is not for agents.
+        let about_others = ["core_calls_", "core_policy_", "core_session_", "core_token_"];
+        !about_others.iter().any(|family| name.starts_with(family))
             && (name.ends_with("get_aggregator") || reads.iter().any(|end| name.ends_with(end)))
     };
     let ours = state.catalog.sorted().filter(|entry| entry.name.as_str().starts_with("core_"));

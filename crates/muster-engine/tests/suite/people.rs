@@ -23,6 +23,7 @@ use muster_core::{
     spooled::ToolResult,
 };
 use serde_json::json;
+use tokio::sync::watch;
 
 /// Servers that identify callers by their tokens.
 #[derive(Debug, Default, Clone)]
@@ -37,6 +38,8 @@ struct Inner {
     links: Vec<(String, Arc<dyn ConnectionObserver>)>,
     /// Whether the login service is unavailable.
     away: bool,
+    /// Whether the login service does not answer yet.
+    held: watch::Sender<bool>,
     /// Whether calls hang.
     silent: bool,
     /// Counts listings, so that lists differ.
@@ -84,6 +87,11 @@ impl Guarded {
     /// The login service becomes unavailable, or available again.
     pub(crate) fn be_away(&self, away: bool) {
         self.0.lock().unwrap().away = away;
+    }
+
+    /// The login service stops to answer, or goes on.
+    pub(crate) fn hold(&self, held: bool) {
+        self.0.lock().unwrap().held.send_replace(held);
     }
 
     /// Calls hang from now on.
@@ -251,13 +259,19 @@ impl LoginService for Guarded {
         let who = name(&person.owner);
         let admitted = self.is_admitted(&who, &site.name);
         let access: Arc<dyn AccessTokenSource> = Arc::new(Pass(format!("{who}@{}", site.name)));
-        let away = self.0.lock().unwrap().away;
+        let (away, mut held) = {
+            let inner = self.0.lock().unwrap();
+            (inner.away, inner.held.subscribe())
+        };
         let given = match admitted {
             _ if away => Err(LoginError::Unavailable("it is away".to_owned())),
             true => Ok(access),
             false => Err(LoginError::Required),
         };
-        Box::pin(std::future::ready(given))
+        Box::pin(async move {
+            drop(held.wait_for(|held| !held).await);
+            given
+        })
     }
 
     fn begin<'a>(

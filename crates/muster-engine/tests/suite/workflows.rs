@@ -6,9 +6,10 @@ use std::{fs, sync::Arc, time::Duration};
 use muster_config::workflow::parse;
 use muster_core::{
     backend::ToolCaller as _,
-    call::{Call, Caller, Checking, Outcome},
+    call::{Call, CallError, Caller, Checking, Outcome},
     client::NoClient,
     credentials::Principal,
+    effect::Effect,
     json::raw,
     name::ToolName,
 };
@@ -39,7 +40,7 @@ fn server() -> Fake {
 }
 
 /// The record of an execution, once it is in this state.
-async fn recorded(rig: &Rig, id: &str, status: &str) -> Value {
+pub(crate) async fn recorded(rig: &Rig, id: &str, status: &str) -> Value {
     let long = Duration::from_secs(24 * 60 * 60);
     let found = timeout(long, async {
         loop {
@@ -103,7 +104,15 @@ fn journal(file: &str, subject: &str) -> String {
     let record = RunRecord::begun("left".to_owned(), "w".to_owned(), JsonObject::new(), &at);
     let definition = fingerprint(&spec);
     let subject = subject.to_owned();
-    let opened = RunStart { record, subject, toolset: None, operator: false, depth: 0, definition };
+    let opened = RunStart {
+        record,
+        subject,
+        toolset: None,
+        operator: false,
+        depth: 0,
+        most_effect: None,
+        definition,
+    };
     let report: StepReport =
         serde_json::from_value(json!({"id": "first", "tool": "x_a_one", "status": "completed"}))
             .unwrap();
@@ -281,4 +290,100 @@ async fn many_are_listed_and_only_what_changed_is_read_again() {
     let after = rig.until(|view| view.workflows["w007"].spec.steps.len() == 1).await;
     let same = |name: &str| Arc::ptr_eq(&before.workflows[name], &after.workflows[name]);
     assert!(same("w006") && !same("w007"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_run_keeps_the_effect_ceiling_of_its_caller() {
+    let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let bound =
+        journal(&file, "local").replace(r#""depth":0"#, r#""depth":0,"most_effect":"read""#);
+    let files = [
+        ("mcpservers/a.yaml", REMOTE),
+        ("workflows/w.yaml", file.as_str()),
+        ("workflow_executions/left.journal", &bound),
+    ];
+    let rig = Rig::with(server(), &files);
+    let record = recorded(&rig, "left", "failed").await;
+    let error = record["error"].as_str().unwrap();
+    assert!(error.contains("`x_a_two` is write, and the call said `read`"), "{error}");
+    assert_eq!(rig.fake.called(), Vec::<String>::new());
+}
+
+/// Workflows that call others, with names that say something else.
+const CHECKS: [(&str, &str); 4] = [
+    ("workflows/check-disk.yaml", "steps: [{id: a, tool: x_a_get}, {id: b, tool: x_a_delete}]\n"),
+    ("workflows/check-all.yaml", "steps: [{id: a, tool: workflow_check-disk}]\n"),
+    ("workflows/check-later.yaml", "steps: [{id: a, tool: x_b_get}]\n"),
+    ("workflows/wipe-nothing.yaml", "steps: [{id: a, tool: x_a_get}]\n"),
+];
+
+async fn checks(files: &[(&str, &str)]) -> Rig {
+    let fake = Fake::default();
+    fake.plan("a", [Plan::Up(vec!["get", "delete"])]);
+    let rig = Rig::with(fake, &[&CHECKS[..], &[("mcpservers/a.yaml", REMOTE)], files].concat());
+    rig.until_is("a", "connected").await;
+    rig
+}
+
+/// Calls a tool that may only read.
+async fn read(rig: &Rig, tool: &str) -> Result<Outcome, CallError> {
+    let call = Call::new(ToolName::new(tool), raw(&json!({})), Checking::Strict);
+    rig.dispatcher.call(&Caller::local().within(Effect::Read), &NoClient::shared(), call).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_effect_of_a_workflow_is_that_of_its_tools() {
+    let rig = checks(&[]).await;
+    let state = rig.dispatcher.snapshot(&Caller::local());
+    for (workflow, expect) in [
+        ("workflow_check-disk", Effect::Destructive),
+        ("workflow_check-all", Effect::Destructive),
+        ("workflow_check-later", Effect::Write),
+        ("workflow_wipe-nothing", Effect::Read),
+    ] {
+        let entry = state.catalog.get(workflow).unwrap();
+        assert_eq!(state.policy.effect(entry), expect, "{workflow}");
+        let called = read(&rig, workflow).await;
+        match expect {
+            Effect::Read => assert!(called.is_ok(), "{called:?}"),
+            _ => assert!(matches!(called, Err(CallError::ExcessiveEffect(_))), "{called:?}"),
+        }
+    }
+    assert_eq!(rig.fake.called(), ["get {}"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_for_a_workflow_is_none_for_its_steps() {
+    let policy = "default: enabled\ntools: {workflow_check-disk: {effect: read}}\n";
+    let rig = checks(&[("policies/a.yaml", policy)]).await;
+    let called = read(&rig, "workflow_check-disk").await;
+    let Ok(Outcome::Text { text, failed: true, .. }) = called else { panic!("{called:?}") };
+    assert!(text.starts_with("`x_a_delete` is destructive, and the call said `read`"), "{text}");
+    assert_eq!(rig.fake.called(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_at_the_beginning_leaves_a_record() {
+    let rig = Rig::with(server(), &[("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", TWO)]);
+    rig.until_is("a", "connected").await;
+    {
+        let mut call = std::pin::pin!(rig.call("workflow_w", json!({})));
+        std::future::poll_fn(|polled| {
+            assert!(call.as_mut().poll(polled).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    let ended = async {
+        loop {
+            let list = rig.ask("core_workflow_execution_list", json!({})).await;
+            match list["executions"][0]["status"].as_str() {
+                Some("failed") => return list,
+                _ => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    let list = timeout(Duration::from_secs(60 * 60), ended).await.unwrap();
+    assert_eq!(list["total"], 1);
+    assert_eq!(rig.fake.called(), Vec::<String>::new());
 }

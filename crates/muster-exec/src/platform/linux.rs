@@ -12,8 +12,9 @@ use rustix::{
     net::{RecvFlags, SendFlags},
     process::{
         Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, kill_process, pidfd_open,
-        pidfd_send_signal, set_child_subreaper, setrlimit,
+        pidfd_send_signal, set_child_subreaper, setpriority_process, setrlimit,
     },
+    thread::gettid,
 };
 
 /// How descriptors are received: not inherited by children.
@@ -22,6 +23,8 @@ pub(crate) const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 pub(crate) const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 const WIDE_PIPE: usize = 1024 * 1024;
+/// The nice value of threads that let others go first: a tenth of the usual share of a busy processor.
+const LOW_PRIORITY: i32 = 10;
 
 /// Keeps a received descriptor from children; [`RECEIVE`] did.
 pub(crate) const fn set_cloexec(_descriptor: &OwnedFd) {}
@@ -82,4 +85,28 @@ pub(crate) fn drop_pages(range: Range<usize>) {
     // no byte that can be read there: the next access maps the same page. Mappings of programs and
     // libraries stay until the process ends, so the range is still theirs.
     let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
+}
+
+/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread.
+pub(crate) fn lower_thread_priority() {
+    let _best_effort = setpriority_process(Some(gettid()), LOW_PRIORITY);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use rustix::{process::getpriority_process, thread::gettid};
+
+    #[test]
+    fn a_thread_has_a_priority_of_its_own() {
+        let own = || getpriority_process(Some(gettid())).unwrap();
+        let before = own();
+        let lowered = thread::spawn(move || {
+            super::lower_thread_priority();
+            own()
+        });
+        assert!(lowered.join().unwrap() > before);
+        assert_eq!(own(), before);
+    }
 }

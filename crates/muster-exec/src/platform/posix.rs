@@ -53,3 +53,6 @@ pub(crate) fn widen_pipe(_pipe: impl AsFd) {}
 
 /// Nothing is dropped.
 pub(crate) fn drop_pages(_range: Range<usize>) {}
+
+/// Priorities are those of processes.
+pub(crate) const fn lower_thread_priority() {}

@@ -3,6 +3,7 @@
 
 use muster_core::{
     call::AUDIT,
+    hex,
     json::{Raw, RawObject},
     observer::FinishedCall,
     text::log_name,
@@ -30,6 +31,9 @@ pub(super) fn argument_names(arguments: &Raw) -> String {
 
 /// Writes the line of a call.
 pub(super) fn write(call: &FinishedCall, arguments: &str) {
+    let span = call.span.map(|span| span.context);
+    let trace_id = span.map(|span| hex::encode(&span.trace_id));
+    let span_id = span.map(|span| hex::encode(&span.span_id));
     let duration_ms = u64::try_from(call.duration.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(
         target: AUDIT,
@@ -39,6 +43,8 @@ pub(super) fn write(call: &FinishedCall, arguments: &str) {
         outcome = call.status.as_str(),
         duration_ms,
         arguments,
+        trace_id,
+        span_id,
         "call"
     );
 }

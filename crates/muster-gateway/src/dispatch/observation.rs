@@ -8,6 +8,7 @@ use std::{
 use muster_core::{
     call::{Call, CallError, Caller, Outcome},
     catalog::ToolEntry,
+    hex,
     json::Raw,
     name::ToolName,
     observer::{CallObserver, CallStatus, FinishedCall, TraceSpan},
@@ -37,7 +38,7 @@ pub(super) struct Observation<'a> {
     /// The names of the arguments, if there is an audit log.
     names: Option<String>,
     span: Option<TraceSpan>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// A new span below that of a `_meta` object, which is replaced by it, or below the caller's enclosing call.
@@ -50,6 +51,14 @@ pub(super) fn span(
     let context = observer.begin_span(parent)?;
     *meta = Some(context.into_meta(meta.as_deref()));
     Some(TraceSpan { context, parent: parent.map(|parent| parent.span_id) })
+}
+
+/// The span of log lines that are written meanwhile, which names the trace in them.
+pub(super) fn log_span(span: Option<TraceSpan>) -> tracing::Span {
+    let Some(TraceSpan { context, .. }) = span else { return tracing::Span::none() };
+    let (trace_id, span_id) = (hex::encode(&context.trace_id), hex::encode(&context.span_id));
+    // Of the level that is never filtered out: it says nothing by itself.
+    tracing::error_span!("traced", trace_id, span_id)
 }
 
 impl<'a> Observation<'a> {
@@ -80,7 +89,7 @@ impl<'a> Observation<'a> {
             argument_bytes,
             names: is_audited.then(|| audit::argument_names(&call.arguments)),
             span: observer.and_then(|observer| span(observer, caller, &mut call.meta)),
-            is_told: false,
+            is_reported: false,
         })
     }
 
@@ -101,15 +110,20 @@ impl<'a> Observation<'a> {
         Some(Caller { span: Some(span.context), ..self.caller.clone() })
     }
 
+    /// The span of log lines that are written during the call.
+    pub(super) fn log_span(&self) -> tracing::Span {
+        log_span(self.span)
+    }
+
     /// The call is over.
     pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
         let (status, bytes) = judged(result);
         let error = result.as_ref().err().map(ToString::to_string);
-        self.tell(status, bytes, error);
+        self.report(status, bytes, error);
     }
 
-    fn tell(&mut self, status: CallStatus, result_bytes: u64, error: Option<String>) {
-        self.is_told = true;
+    fn report(&mut self, status: CallStatus, result_bytes: u64, error: Option<String>) {
+        self.is_reported = true;
         let (began, instant) = self.began;
         let call = FinishedCall {
             began,
@@ -138,8 +152,8 @@ impl<'a> Observation<'a> {
 
 impl Drop for Observation<'_> {
     fn drop(&mut self) {
-        if !self.is_told {
-            self.tell(CallStatus::Cancelled, 0, None);
+        if !self.is_reported {
+            self.report(CallStatus::Cancelled, 0, None);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct RequestSpan<'a> {
     tool: String,
     span: TraceSpan,
     began: (SystemTime, Instant),
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl<'a> RequestSpan<'a> {
@@ -32,7 +32,12 @@ impl<'a> RequestSpan<'a> {
         let observer = dispatcher.observer.as_deref()?;
         let span = super::observation::span(observer, caller, meta)?;
         let began = (SystemTime::now(), Instant::now());
-        Some(Self { observer, caller, tool: tool.to_owned(), span, began, is_told: false })
+        Some(Self { observer, caller, tool: tool.to_owned(), span, began, is_reported: false })
+    }
+
+    /// The span of log lines that are written during the request.
+    pub(crate) fn log_span(&self) -> tracing::Span {
+        super::observation::log_span(Some(self.span))
     }
 
     /// The request is answered.
@@ -44,11 +49,11 @@ impl<'a> RequestSpan<'a> {
             Ok(Outcome::InputRequired(_)) => CallStatus::NeedsInput,
             Err(_) => CallStatus::Refused,
         };
-        self.tell(status);
+        self.report(status);
     }
 
-    fn tell(&mut self, status: CallStatus) {
-        self.is_told = true;
+    fn report(&mut self, status: CallStatus) {
+        self.is_reported = true;
         let (began, instant) = self.began;
         self.observer.request_finished(FinishedRequest {
             began,
@@ -63,8 +68,8 @@ impl<'a> RequestSpan<'a> {
 
 impl Drop for RequestSpan<'_> {
     fn drop(&mut self) {
-        if !self.is_told {
-            self.tell(CallStatus::Cancelled);
+        if !self.is_reported {
+            self.report(CallStatus::Cancelled);
         }
     }
 }

@@ -23,11 +23,10 @@ use crate::dispatch::GatewaySnapshot;
 struct Counting(AtomicUsize);
 
 impl Embed for Counting {
-    fn embed(&self, text: &str) -> Vec<f32> {
-        if text != FINGERPRINT_TEXT {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-        vec![text.len() as f32, 1.0]
+    fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        let tools = texts.iter().filter(|text| **text != FINGERPRINT_TEXT).count();
+        self.0.fetch_add(tools, Ordering::Relaxed);
+        texts.iter().map(|text| vec![text.len() as f32, 1.0]).collect()
     }
 }
 

@@ -14,7 +14,10 @@ use muster_core::{
 };
 
 use super::reply;
-use crate::surface::SurfaceContext;
+use crate::{
+    dispatch::GatewaySnapshot,
+    surface::{SurfaceContext, ui},
+};
 
 pub(super) fn resources(catalog: &CatalogSnapshot) -> Vec<Raw> {
     catalog.resources().map(|resource| definition(resource, "uri")).collect()
@@ -51,7 +54,7 @@ pub(super) async fn ask(
     continuation: Continuation,
 ) -> Result<Response, RequestError> {
     let is_read = matches!(what, ResourceOperation::Read { .. });
-    let (backend, what) = addressed(&cx.snapshot.catalog, what)?;
+    let (backend, what) = addressed(cx.snapshot, what)?;
     let ask = ResourceRequest { operation: what, meta, continuation };
     let outcome = cx.ask(&backend, ask).await.map_err(fault)?;
     Ok(match reply(outcome) {
@@ -73,18 +76,19 @@ fn fault(error: CallError) -> RequestError {
 
 /// The backend of a request, and the request in that backend's own names.
 fn addressed(
-    catalog: &CatalogSnapshot,
+    state: &GatewaySnapshot,
     what: ResourceOperation,
 ) -> Result<(BackendName, ResourceOperation), RequestError> {
+    let catalog = &state.catalog;
     match what {
         ResourceOperation::Read { uri } => {
-            resource(catalog, uri, |uri| ResourceOperation::Read { uri })
+            resource(state, uri, |uri| ResourceOperation::Read { uri })
         }
         ResourceOperation::Subscribe { uri } => {
-            resource(catalog, uri, |uri| ResourceOperation::Subscribe { uri })
+            resource(state, uri, |uri| ResourceOperation::Subscribe { uri })
         }
         ResourceOperation::Unsubscribe { uri } => {
-            resource(catalog, uri, |uri| ResourceOperation::Unsubscribe { uri })
+            resource(state, uri, |uri| ResourceOperation::Unsubscribe { uri })
         }
         ResourceOperation::Prompt { name, arguments } => {
             let prompt = prompt(catalog, &name)?;
@@ -96,16 +100,18 @@ fn addressed(
 }
 
 fn resource(
-    catalog: &CatalogSnapshot,
+    state: &GatewaySnapshot,
     uri: String,
     ask: impl Fn(String) -> ResourceOperation,
 ) -> Result<(BackendName, ResourceOperation), RequestError> {
+    let catalog = &state.catalog;
     let listed = catalog.resources().find(|resource| *resource.name == *uri);
-    match (listed, catalog.resource_backend(&uri)) {
-        (Some(listed), _) => Ok((listed.backend.clone(), ask(listed.local_name.to_string()))),
-        (None, Some(owner)) => Ok((owner.clone(), ask(uri))),
-        (None, None) => Err(not_found(&uri)),
+    let unlisted = || catalog.resource_backend(&uri).or_else(|| ui::backend(state, &uri));
+    if let Some(listed) = listed {
+        return Ok((listed.backend.clone(), ask(listed.local_name.to_string())));
     }
+    let owner = unlisted().cloned().ok_or_else(|| not_found(&uri))?;
+    Ok((owner, ask(uri)))
 }
 
 fn not_found(uri: &str) -> RequestError {

@@ -10,7 +10,8 @@ use muster_core::token_estimate;
 use super::{
     CHUNK, OutputKind, StoredOutput,
     json_lines::{JsonLines, LineBreaks},
-    lines,
+    line_pattern::LinePattern,
+    lines, select,
     selected_lines::{ItemSelector, SelectedLines},
 };
 
@@ -38,6 +39,14 @@ pub struct ExcerptRequest {
 }
 
 impl ExcerptRequest {
+    /// Checks what can be checked without an output. The error is a message for the caller.
+    pub fn validate(&self) -> Result<(), String> {
+        self.check()?;
+        self.grep.as_deref().map(LinePattern::new).transpose()?;
+        self.path.as_deref().map(select::parse).transpose()?;
+        Ok(())
+    }
+
     /// Refuses arguments that contradict each other, with the fix.
     fn check(&self) -> Result<(), String> {
         let ways = [
@@ -108,7 +117,7 @@ impl StoredOutput {
     /// Reads an excerpt of at most `budget` tokens. The error is a message for the caller.
     pub fn look(&self, look: &ExcerptRequest, budget: usize) -> Result<Excerpt, String> {
         look.check()?;
-        let grep = look.grep.as_deref().map(lines::pattern).transpose()?;
+        let grep = look.grep.as_deref().map(LinePattern::new).transpose()?;
         if let Some(path) = &look.path {
             return self.select(path, look, grep.as_ref(), budget);
         }

@@ -8,9 +8,11 @@ use std::{
 };
 
 use muster_core::token_estimate;
-use regex::bytes::{Regex, RegexBuilder};
 
-use super::excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage};
+use super::{
+    excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage},
+    line_pattern::{LineMatcher, LinePattern},
+};
 use crate::background_job::StopSignal;
 
 /// The length that a matching line is cut to among many.
@@ -19,30 +21,20 @@ const MOST_OF_LINE: usize = 400;
 const MOST_OF_MATCH: usize = 2_000;
 /// The longest line that is held in memory.
 const MOST_LINE: u64 = 1 << 20;
-/// The size limit, in bytes, of a compiled pattern: the time to match a line is at most the product of
-/// both.
-const MOST_PATTERN: usize = 256 * 1024;
-
-/// Compiles a pattern. The error is a message for the caller.
-pub(super) fn pattern(grep: &str) -> Result<Regex, String> {
-    let pattern = RegexBuilder::new(grep).size_limit(MOST_PATTERN).build();
-    pattern.map_err(|error| format!("grep must be a regular expression: {error}"))
-}
-
 /// Reads the lines that a request selects.
 pub(super) fn excerpt(
     mut input: impl BufRead,
     look: &ExcerptRequest,
-    grep: Option<&Regex>,
+    grep: Option<&LinePattern>,
     budget: usize,
     stop: &StopSignal,
 ) -> io::Result<Excerpt> {
-    let mut window = Window::new(look, grep, budget);
+    let mut window = Window::new(look, grep.map(|grep| grep.matcher(stop)), budget);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     while next_line(&mut input, &mut line)? {
         number += 1;
         stop.check()?;
-        if !window.take(number, &line) {
+        if !window.take(number, &line)? {
             break;
         }
     }
@@ -77,7 +69,7 @@ impl ShownLine {
 /// The lines that are shown, while they are read.
 struct Window<'a> {
     look: &'a ExcerptRequest,
-    grep: Option<&'a Regex>,
+    grep: Option<LineMatcher<'a>>,
     budget: usize,
     /// The number of lines that matched, or of all from the first one on.
     found: u64,
@@ -87,26 +79,26 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    fn new(look: &'a ExcerptRequest, grep: Option<&'a Regex>, budget: usize) -> Self {
+    fn new(look: &'a ExcerptRequest, grep: Option<LineMatcher<'a>>, budget: usize) -> Self {
         Self { look, grep, budget, found: 0, shown: VecDeque::new(), bytes: 0, next: None }
     }
 
     /// Takes a line; false if no further one is needed.
-    fn take(&mut self, number: u64, line: &[u8]) -> bool {
+    fn take(&mut self, number: u64, line: &[u8]) -> io::Result<bool> {
         let look = self.look;
-        let hit = match self.grep {
-            Some(grep) => match grep.find(line) {
-                Some(hit) => Some(hit.start()),
-                None => return true,
+        let hit = match &mut self.grep {
+            Some(grep) => match grep.find(line)? {
+                Some(hit) => Some(hit),
+                None => return Ok(true),
             },
             None => None,
         };
         if look.line.is_some_and(|first| number < first) {
-            return true;
+            return Ok(true);
         }
         self.found += 1;
         if look.count || self.found <= self.skipped() || self.next.is_some() {
-            return true;
+            return Ok(true);
         }
         let line = ShownLine::new(number, line, hit);
         let is_full = self.bytes + line.bytes() > self.budget * BYTES_PER_TOKEN;
@@ -114,7 +106,7 @@ impl<'a> Window<'a> {
         if look.tail.is_none() && (at_limit || is_full && !self.shown.is_empty()) {
             self.next = Some(self.page_at(self.found - 1, number));
             // All matches are counted.
-            return self.grep.is_some();
+            return Ok(self.grep.is_some());
         }
         self.bytes += line.bytes();
         self.shown.push_back(line);
@@ -125,12 +117,12 @@ impl<'a> Window<'a> {
                 self.bytes -= gone.as_ref().map_or(0, ShownLine::bytes);
             }
         }
-        true
+        Ok(true)
     }
 
     /// The number of matches that earlier pages showed.
     fn skipped(&self) -> u64 {
-        self.grep.and(self.look.offset).unwrap_or(0)
+        self.look.offset.filter(|_| self.grep.is_some()).unwrap_or(0)
     }
 
     /// The page that begins with a match, or with a line.

@@ -49,8 +49,9 @@ impl Retention {
 
     /// Adds an output.
     pub(super) fn add(&mut self, output: &StoredOutput) {
-        self.bytes += output.stored;
-        self.outputs.insert((output.expires, output.handle.clone()), output.stored);
+        let key = (output.expires, output.handle.clone());
+        let before = self.outputs.insert(key, output.stored);
+        self.bytes = self.bytes + output.stored - before.unwrap_or_default();
     }
 
     /// Takes out the handles of outputs to remove: expired ones, and the oldest beyond the limits, but not `newest`.

@@ -13,13 +13,13 @@ use muster_core::{
     json::{scan::JsonScanner, unescape::UnescapeReader},
     token_estimate,
 };
-use regex::bytes::Regex;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use super::{
     CHUNK, OutputKind, StoredOutput,
     excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, NextPage, valid},
+    line_pattern::LinePattern,
     lines,
     path_cost::{PathCost, check_length},
     selected_lines::{ItemSelector, SelectedLines, line_of},
@@ -41,14 +41,12 @@ impl StoredOutput {
         &self,
         path: &str,
         look: &ExcerptRequest,
-        grep: Option<&Regex>,
+        grep: Option<&LinePattern>,
         budget: usize,
     ) -> Result<Excerpt, String> {
-        let wrong = |error| format!("path must be a JSON path such as $.items[0].name: {error}");
-        check_length(path)?;
-        JsonPath::parse(path).map_err(wrong)?;
+        parse(path)?;
         let (steps, rest) = plain(path);
-        let rest_of_path = JsonPath::parse(&format!("${rest}")).map_err(wrong)?;
+        let rest_of_path = parse(&format!("${rest}"))?;
         let unread = |error: io::Error| match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::Other => format!("`{}`: {error}", self.handle),
             _ => format!("`{}` is not JSON; page it, or use grep", self.handle),
@@ -201,7 +199,7 @@ impl StoredOutput {
         &self,
         found: &[&Value],
         look: &ExcerptRequest,
-        grep: Option<&Regex>,
+        grep: Option<&LinePattern>,
         budget: usize,
     ) -> Result<Excerpt, String> {
         if !look.is_by_line() {
@@ -216,6 +214,13 @@ impl StoredOutput {
         lines::excerpt(lines.as_bytes(), look, grep, budget, &self.stop)
             .map_err(|error| format!("`{}`: {error}", self.handle))
     }
+}
+
+/// Parses a path. The error is a message for the caller.
+pub(super) fn parse(path: &str) -> Result<JsonPath, String> {
+    check_length(path)?;
+    JsonPath::parse(path)
+        .map_err(|error| format!("path must be a JSON path such as $.items[0].name: {error}"))
 }
 
 /// Whether a path takes every item of a list by itself: it begins with `[*]` or with one filter, and does not refer to

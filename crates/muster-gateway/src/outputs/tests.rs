@@ -1,10 +1,14 @@
 //! What is stored, for which caller, for how long, and the excerpts of it.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+
+use muster_core::shared::SharedState;
+use muster_shared::{MemoryShared, clock::Clock};
 
 use super::{
     NewOutput, OutputBody, OutputKind, Outputs, StoredOutput,
     block::{BlockAbout, NewBlock},
+    described,
     excerpt::{ExcerptRequest, NextPage},
     preview::Preview,
     temporary::TemporaryOutputs,
@@ -434,4 +438,23 @@ fn what_cannot_be_kept_says_why() {
     let expect =
         "could not keep the answer: No space left on device; free space in /tmp or ask for less";
     assert_eq!(said, expect);
+}
+
+#[test]
+fn an_output_of_another_replica_is_read_while_another_request_copies_it() {
+    let state: Arc<dyn SharedState> = Arc::new(MemoryShared::new(Clock::system()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let share = |outputs: Outputs| outputs.shared_by(Arc::clone(&state), runtime.handle().clone());
+    let ((_one, here), (_two, there)) = (outputs(), outputs());
+    let (here, there) = (share(here), share(there));
+    let kept = text(&here, "all of it");
+    let found = there.find(&kept.owner, &kept.handle).unwrap();
+    assert_eq!(fs::read_to_string(&found.path).unwrap(), "all of it");
+    // As another request leaves them that is in the middle of the same.
+    fs::remove_file(described(&found.path)).unwrap();
+    fs::write(&found.path, "all").unwrap();
+    let found = there.find(&kept.owner, &kept.handle).unwrap();
+    assert_eq!(fs::read_to_string(&found.path).unwrap(), "all of it");
+    let names = fs::read_dir(found.path.parent().unwrap()).unwrap().count();
+    assert_eq!(names, 2, "the output and its description");
 }

@@ -70,7 +70,7 @@ impl Surface for Classic {
         })
     }
 
-    fn lists_catalog(&self) -> bool {
+    fn lists_catalog(&self, _: &GatewaySnapshot) -> bool {
         true
     }
 
@@ -85,7 +85,7 @@ impl Surface for Classic {
 }
 
 /// A tool in the list. An MCP server's definition stays as written, except for its name.
-fn listed(entry: &ToolEntry, policy: &Policy) -> Raw {
+pub(super) fn listed(entry: &ToolEntry, policy: &Policy) -> Raw {
     let Some(definition) = entry.definition.as_deref() else {
         return raw(&Listed {
             name: entry.name.as_str(),

@@ -46,6 +46,7 @@ fn text(error: &CallError) -> String {
         | CallError::Unavailable { .. }
         | CallError::Upstream { .. }
         | CallError::Destructive { .. }
+        | CallError::ExcessiveEffect(_)
         | CallError::TooDeep { .. } => error.to_string(),
     }
 }
@@ -85,6 +86,7 @@ fn help(error: &CallError) -> Help<'_> {
         CallError::Unavailable { .. }
         | CallError::Upstream { .. }
         | CallError::Destructive { .. }
+        | CallError::ExcessiveEffect(_)
         | CallError::TooDeep { .. } => Help::default(),
     }
 }

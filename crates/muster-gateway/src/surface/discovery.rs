@@ -1,7 +1,7 @@
 //! The discovery surface: `climax_search` finds a tool, `climax_call` runs it.
 //!
-//! By default replies are what CLImax specifies, to the byte. Callers that set `max_tokens` or `effect`,
-//! which the schemas do not list for the same reason, get replies within these bounds.
+//! By default replies are what CLImax specifies, to the byte. Callers that set `max_tokens`, `effect`, `select`,
+//! `grep` or `head`, which the schemas do not list for the same reason, get replies within these bounds.
 
 mod bounds;
 mod call_envelope;
@@ -30,6 +30,7 @@ use super::{
         budget::Budget,
         fitting::{OutputSink, fit_result},
         get_output,
+        projection::Projection,
     },
     passed,
 };
@@ -37,6 +38,11 @@ use crate::{
     dispatch::{GatewaySnapshot, in_memory},
     outputs::Outputs,
 };
+
+/// Whether an object has a member.
+fn has_member(object: &RawValue, key: &str) -> bool {
+    RawObject::parse(object).is_some_and(|object| object.get(key).is_some())
+}
 
 /// `get_output` can be called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
@@ -88,7 +94,7 @@ impl Surface for DiscoverySurface {
         })
     }
 
-    fn lists_catalog(&self) -> bool {
+    fn lists_catalog(&self, _: &GatewaySnapshot) -> bool {
         false
     }
 
@@ -120,11 +126,15 @@ impl DiscoverySurface {
             Ok(read) => read,
             Err(refusal) => return Ok(refusal),
         };
-        let bounds = match Bounds::read(&MetaArguments::read(&envelope)) {
-            Ok(bounds) => bounds,
+        let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
+        let given = MetaArguments::read(&envelope);
+        let for_tool = |key: &str| given.raw("args").is_none() && has_member(&arguments, key);
+        let bounds = Bounds::read(&given);
+        let projection = Projection::read(&given, |key| !for_tool(key));
+        let (bounds, projection) = match bounds.and_then(|bounds| Ok((bounds, projection?))) {
+            Ok(read) => read,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
         let sink = OutputSink {
             outputs: Arc::clone(&self.outputs),
             owner: Arc::clone(&cx.caller.subject),
@@ -134,9 +144,8 @@ impl DiscoverySurface {
             let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));
             return Ok(get_output::called(&arguments, budget, sink).await);
         }
-        if let Some(refusal) = entry.and_then(|entry| bounds.refusal(state, entry)) {
-            return Ok(Outcome::failure(refusal));
-        }
+        let bounded = bounds.effect.map(|most| cx.caller.within(most));
+        let cx = cx.as_caller(bounded.as_ref());
         let (meta, continuation) = (call.meta, call.continuation);
         let send = |arguments: Raw| Call {
             tool: ToolName::new(tool.as_str()),
@@ -155,12 +164,15 @@ impl DiscoverySurface {
             remarks.repaired.extend(mended.repairs);
             result = cx.call(send(mended.arguments)).await;
         }
-        let outcome = match (result, bounds.budget) {
-            (Ok(result), Some(budget)) => Ok(fit_result(result, budget, &sink).await),
+        // The part that a caller selects is short unless they say how long it may be.
+        let budget = bounds.budget.or(projection.as_ref().map(|_| Budget(Bounds::UNSAID)));
+        let outcome = match (result, budget) {
+            (Ok(result), Some(budget)) => Ok(fit_result(result, projection, budget, &sink).await),
             (Ok(result), None) => in_memory(result).await,
             (Err(error), _) => Err(error),
         };
         let outcome = outcome.unwrap_or_else(|error| match passed(error) {
+            Err(CallError::ExcessiveEffect(excess)) => Outcome::failure(excess.to_string()),
             Ok(fault) => Outcome::failure(fault.to_string()),
             Err(error) => climax_errors::outcome(&error),
         });

@@ -1,4 +1,4 @@
-//! The meta surface: twelve tools that find, describe and call all others, and the same for resources and
+//! The meta surface: a few tools that find, describe and call all others, and the same for resources and
 //! prompts.
 //!
 //! Each meta-tool has a file with its name, description, schema and code. Replies stay within a token
@@ -8,6 +8,7 @@ mod advert;
 pub(super) mod arguments;
 pub(super) mod budget;
 mod call_tool;
+mod call_tools;
 mod describe_prompt;
 mod describe_resource;
 mod describe_tool;
@@ -23,7 +24,11 @@ mod list_prompts;
 mod list_resources;
 mod list_tools;
 mod listing;
+pub mod native;
 mod page;
+pub(super) mod projection;
+mod read_tool;
+mod run_steps;
 pub(super) mod tool_index;
 pub(super) mod unavailable;
 mod unknown_arguments;
@@ -32,7 +37,8 @@ use std::sync::{Arc, RwLock, Weak};
 
 use muster_core::{
     backend::BoxFuture,
-    call::Outcome,
+    call::{Caller, Outcome},
+    client::ClientHandle,
     json::{Raw, raw},
     request::RequestError,
     text::shortened,
@@ -44,6 +50,7 @@ use self::{
     arguments::MetaArguments,
     budget::Budget,
     fitting::{OutputSink, fit},
+    native::{Listing, Listings, NativeOptions},
     tool_index::ToolIndex,
 };
 use super::{Surface, SurfaceContext, ToolCall};
@@ -51,15 +58,18 @@ use crate::{
     dispatch::GatewaySnapshot,
     embeddings::{self, ToolEmbeddings},
     outputs::Outputs,
+    step_runner::StepRunner,
 };
 
 /// The meta-tools, in the order they are listed.
-const TOOLS: [&MetaTool; 12] = [
+const TOOLS: [&MetaTool; 14] = [
     &list_tools::TOOL,
     &describe_tool::TOOL,
     &list_core_tools::TOOL,
     &filter_tools::TOOL,
     &call_tool::TOOL,
+    &call_tools::TOOL,
+    &run_steps::TOOL,
     &list_resources::TOOL,
     &describe_resource::TOOL,
     &get_resource::TOOL,
@@ -83,14 +93,19 @@ pub struct Meta {
     outputs: Arc<Outputs>,
     /// The embeddings of tools, if there is a model.
     embeddings: Option<Arc<ToolEmbeddings>>,
+    /// What runs unsaved workflows, if there are workflows.
+    steps: Option<Arc<dyn StepRunner>>,
+    /// What is shown beside the meta-tools, or in their place.
+    native: NativeOptions,
+    listings: Listings,
 }
 
 /// A meta-tool.
 struct MetaTool {
     name: &'static str,
     description: &'static str,
-    /// The input schema as JSON. All take `max_tokens`, and lists `limit`; both are listed where they are needed most, because a
-    /// client carries the schemas in every request to its model.
+    /// The input schema as JSON. A client carries the schemas in every request to its model, so they list what is needed
+    /// most; `unknown_arguments.rs` has the other arguments.
     input_schema: &'static str,
     /// The default token budget of a reply.
     budget: usize,
@@ -112,6 +127,10 @@ enum Run {
     Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
     /// By calling a tool, with any effect.
     Call(for<'a> fn(&'a MetaContext<'a>, &'a ToolCall, MetaArguments<'a>) -> OutcomeFuture<'a>),
+    /// By calling a tool that only reads.
+    Read(for<'a> fn(&'a MetaContext<'a>, &'a ToolCall, MetaArguments<'a>) -> OutcomeFuture<'a>),
+    /// By calling several tools, with any effect; keeps to the budget itself.
+    Batch(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
 }
 
 /// The context of one call of a meta-tool.
@@ -131,10 +150,20 @@ impl MetaContext<'_> {
         self.meta.index(self.request.snapshot)
     }
 
+    /// The same call with another client.
+    fn of_client<'b>(&'b self, client: &'b Arc<dyn ClientHandle>) -> MetaContext<'b> {
+        MetaContext {
+            request: SurfaceContext { client, ..self.request },
+            meta: self.meta,
+            budget: self.budget,
+            budget_given: self.budget_given,
+            meant: None,
+        }
+    }
+
     /// Stores results of this caller that exceed the budget.
     fn sink(&self) -> OutputSink {
-        let owner = Arc::clone(&self.request.caller.subject);
-        OutputSink { outputs: Arc::clone(&self.meta.outputs), owner }
+        self.meta.sink(self.request.caller)
     }
 
     /// The caller's budget, or at least this default.
@@ -155,6 +184,29 @@ impl Meta {
         Self { embeddings: Some(embeddings), ..self }
     }
 
+    /// Adds unsaved workflows.
+    #[must_use]
+    pub fn with_steps(self, steps: Arc<dyn StepRunner>) -> Self {
+        Self { steps: Some(steps), ..self }
+    }
+
+    /// Shows other tools beside the meta-tools, or in their place.
+    #[must_use]
+    pub fn with_native(self, native: NativeOptions) -> Self {
+        Self { native, ..self }
+    }
+
+    /// Stores results of a caller that exceed the budget.
+    fn sink(&self, caller: &Caller) -> OutputSink {
+        OutputSink { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&caller.subject) }
+    }
+
+    /// The meta-tool of this name.
+    fn tool(&self, name: &str) -> Option<&'static MetaTool> {
+        let read_tool = Some(&read_tool::TOOL).filter(|_| self.native.read_tool);
+        TOOLS.into_iter().chain(read_tool).find(|tool| tool.name == name)
+    }
+
     /// Embeds a query. The model takes some milliseconds, off the async threads.
     async fn meant(
         &self,
@@ -164,6 +216,7 @@ impl Meta {
         let embeddings =
             self.embeddings.as_ref().filter(|_| tool.name == filter_tools::TOOL.name)?;
         let (query, model) = (given.text("query")?, Arc::clone(embeddings));
+        embeddings.want();
         let vector = tokio::task::spawn_blocking(move || model.embed_query(&query)).await;
         Some((vector.ok().flatten()?, embeddings.snapshot()))
     }
@@ -195,7 +248,21 @@ impl Surface for Meta {
             true => tool.definition(&advert),
             false => tool.definition(""),
         };
-        TOOLS.into_iter().map(definition).collect()
+        let read_tool = Some(&read_tool::TOOL).filter(|_| self.native.read_tool);
+        TOOLS.into_iter().chain(read_tool).map(definition).collect()
+    }
+
+    fn tools_for(&self, cx: SurfaceContext<'_>) -> Vec<Raw> {
+        let listing = self.listing(cx);
+        let mut tools = self.native_tools(cx, &listing);
+        // Tools that a model has seen stay in front of meta-tools that come later.
+        match listing {
+            Listing::MetaTools => drop(tools.splice(..0, self.tools(cx.snapshot))),
+            Listing::Direct { is_all: false, .. } => tools.extend(self.tools(cx.snapshot)),
+            // A long result is read with it.
+            Listing::Direct { is_all: true, .. } => tools.push(get_output::TOOL.definition("")),
+        }
+        tools
     }
 
     fn call<'a>(
@@ -204,13 +271,14 @@ impl Surface for Meta {
         call: ToolCall,
     ) -> BoxFuture<'a, Result<Outcome, RequestError>> {
         Box::pin(async move {
-            let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
-                return Err(not_shown(request.snapshot, &call.name));
+            let Some(tool) = self.tool(&call.name) else {
+                let error = not_shown(request.snapshot, &call.name);
+                return self.native_call(request, call).await.unwrap_or(Err(error));
             };
             let given = MetaArguments::read(&call.arguments);
             // Other arguments of `call_tool` may be those of the tool it calls.
             let refusal = match tool.run {
-                Run::Call(_) => None,
+                Run::Call(_) | Run::Read(_) => None,
                 _ => unknown_arguments::refusal(tool, &call.arguments),
             };
             if let Some(refusal) = refusal {
@@ -229,14 +297,15 @@ impl Surface for Meta {
                 Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &sink).await),
                 Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &sink).await),
                 // The result is fitted before it is wrapped.
-                Run::Call(run) => run(&cx, &call, given).await,
-                Run::Look(run) => run(&cx, call).await,
+                Run::Call(run) | Run::Read(run) => run(&cx, &call, given).await,
+                Run::Look(run) | Run::Batch(run) => run(&cx, call).await,
             }
         })
     }
 
-    fn lists_catalog(&self) -> bool {
-        false
+    fn lists_catalog(&self, state: &GatewaySnapshot) -> bool {
+        let NativeOptions { ui_tools, direct_tokens, .. } = self.native;
+        ui_tools || direct_tokens.is_some() || state.policy.has_pins()
     }
 
     fn name(&self) -> &'static str {
@@ -244,11 +313,16 @@ impl Surface for Meta {
     }
 
     fn instructions(&self) -> &'static str {
+        if self.native.direct_tokens.is_some() {
+            return native::INSTRUCTIONS;
+        }
         "The tools of many servers and programs are behind these few. Find one with filter_tools \
          {\"query\": words of the task}, read its input schema with describe_tool, run it with call_tool \
-         {\"name\", \"arguments\"}. A long result ends with a handle: search or page it with get_output \
-         (grep, path, line, tail, count) in place of calling the tool again. Images and audio follow the \
-         text as blocks of their own."
+         {\"name\", \"arguments\"}; add select (JSONPath), grep or head to get only that part of the result. Run \
+         independent calls at once with call_tools, and calls that need the results of others as one run_steps \
+         {\"steps\": [{\"id\", \"tool\", \"args\"}], \"output\"}. A long result ends with a handle: search or page it with \
+         get_output (grep, path, line, tail, count) in place of calling the tool again. All of them take \
+         max_tokens. Images and audio follow the text as blocks of their own."
     }
 }
 
@@ -272,7 +346,7 @@ impl MetaTool {
             name: self.name,
             description: format!("{}{advert}", self.description),
             input_schema: serde_json::from_str(self.input_schema).ok(),
-            annotations: (!matches!(self.run, Run::Call(_)))
+            annotations: (!matches!(self.run, Run::Call(_) | Run::Batch(_)))
                 .then_some(Annotations { read_only_hint: true }),
         })
     }
@@ -299,12 +373,11 @@ mod tests {
     use crate::{dispatch::GatewaySnapshot, surface::Surface as _};
 
     #[test]
-    fn twelve_tools_that_cost_little() {
+    fn the_tools_cost_little() {
         let tools = Meta::default().tools(&GatewaySnapshot::default());
         let bytes: usize = tools.iter().map(|tool| tool.get().len() + 1).sum();
-        assert_eq!(tools.len(), 12);
         // The line about servers and the frame of the message come on top, within 4,200 bytes.
-        assert!(bytes <= 3_950, "{bytes}");
+        assert!(bytes <= 3_990, "{bytes}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use muster_core::{
     backend::BoxFuture,
-    client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
+    client::{CallCounter, ClientHandle, InputError, InputMode, InputRequest, Notification},
     json::{Raw, RawObject},
     lock::Lock,
 };
@@ -18,6 +18,8 @@ use super::EXPIRY;
 pub(super) struct Inbox {
     state: Lock<State>,
     arrived: Notify,
+    /// The limits on the calls of the first request, which hold while no request is open, too.
+    counter: Option<Arc<dyn CallCounter>>,
 }
 
 #[derive(Debug)]
@@ -58,9 +60,10 @@ impl PendingInput {
 
 impl Inbox {
     pub(super) fn new(client: Arc<dyn ClientHandle>) -> Self {
+        let counter = client.call_counter();
         let client = OpenRequest::Attached(client);
         let state = State { requests: VecDeque::new(), missing: None, client };
-        Self { state: Lock::new(state), arrived: Notify::new() }
+        Self { state: Lock::new(state), arrived: Notify::new(), counter }
     }
 
     /// Sends notifications to `client` from now on.
@@ -124,6 +127,10 @@ impl ClientHandle for Inbox {
         if let Some(client) = self.attached() {
             client.notify(notification);
         }
+    }
+
+    fn call_counter(&self) -> Option<Arc<dyn CallCounter>> {
+        self.counter.clone()
     }
 
     fn missing_capability(&self, capability: &str) {

@@ -2,13 +2,17 @@
 
 //! Suspended calls over a scripted client.
 
-use muster_core::client::{InputMode, InputRequest, Notification};
+use muster_core::client::{
+    CallCounter, CallSlot, InputMode, InputRequest, Notification, TooManyCalls,
+};
 use muster_core::{client::InputError, json::Raw};
 
 use super::*;
+use crate::inner_client::InnerClient;
 
 #[derive(Debug, Default)]
 struct ModernClient {
+    counter: Option<Arc<dyn CallCounter>>,
     notified: Lock<Vec<String>>,
 }
 
@@ -23,6 +27,9 @@ impl ClientHandle for ModernClient {
         self.notified.lock().push(notification.method);
     }
     fn missing_capability(&self, _: &str) {}
+    fn call_counter(&self) -> Option<Arc<dyn CallCounter>> {
+        self.counter.clone()
+    }
     fn request_input(&self, _: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
         panic!("a modern client is never sent a request")
     }
@@ -109,4 +116,38 @@ async fn a_missing_capability_ends_a_call_that_requests_nothing_else() {
         panic!("the capability is missing")
     };
     assert_eq!(capability, "sampling");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capability_that_one_of_several_calls_needs_ends_that_call_alone() {
+    let (calls, caller) = (SuspendedCalls::default(), Caller::local());
+    let client: Arc<dyn ClientHandle> = Arc::new(ModernClient::default());
+    let served = calls.begin(&caller, &client, |client| {
+        Box::pin(async move {
+            InnerClient::shared(&client).missing_capability("sampling");
+            tokio::task::yield_now().await;
+            done()
+        })
+    });
+    assert!(matches!(served.await, Ok(Response::Done { .. })));
+}
+
+#[derive(Debug)]
+struct Counter;
+
+impl CallCounter for Counter {
+    fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>> {
+        Box::pin(std::future::ready(Ok(Box::new(()) as CallSlot)))
+    }
+}
+
+#[tokio::test]
+async fn calls_are_counted_while_their_request_is_suspended() {
+    let client = ModernClient { counter: Some(Arc::new(Counter)), ..ModernClient::default() };
+    let inbox = Inbox::new(Arc::new(client));
+    inbox.detach();
+    assert!(inbox.call_counter().is_some());
+    // The client that comes back may be at another replica.
+    inbox.attach(Arc::new(ModernClient::default()));
+    assert!(inbox.call_counter().is_some());
 }

@@ -153,13 +153,18 @@ impl Gateway {
         block_on(self.meta.call(cx, call))
     }
 
-    /// The text that another surface replies with.
-    pub(crate) fn text_of(&self, surface: &dyn Surface, tool: &str, arguments: &str) -> String {
+    /// The reply of another surface.
+    pub(crate) fn reply_of(&self, surface: &dyn Surface, tool: &str, arguments: &str) -> Outcome {
         let (caller, client) = (Caller::local(), NoClient::shared());
         let (dispatcher, snapshot) = (&self.dispatcher, &self.dispatcher.snapshot(&caller));
         let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
-        match block_on(surface.call(cx, tool_call(tool, arguments))) {
-            Ok(Outcome::Text { text, .. }) => text,
+        block_on(surface.call(cx, tool_call(tool, arguments))).unwrap()
+    }
+
+    /// The text that another surface replies with.
+    pub(crate) fn text_of(&self, surface: &dyn Surface, tool: &str, arguments: &str) -> String {
+        match self.reply_of(surface, tool, arguments) {
+            Outcome::Text { text, .. } => text,
             other => panic!("{other:?}"),
         }
     }

@@ -30,7 +30,7 @@ fn gateway() -> Gateway {
 }
 
 #[test]
-fn native_tools_are_the_twelve() {
+fn native_tools_are_the_meta_tools() {
     let gateway = gateway();
     let names: Vec<String> = gateway
         .meta
@@ -48,6 +48,8 @@ fn native_tools_are_the_twelve() {
             "list_core_tools",
             "filter_tools",
             "call_tool",
+            "call_tools",
+            "run_steps",
             "list_resources",
             "describe_resource",
             "get_resource",
@@ -57,7 +59,7 @@ fn native_tools_are_the_twelve() {
             "get_output"
         ]
     );
-    assert!(!gateway.meta.lists_catalog());
+    assert!(!gateway.meta.lists_catalog(&GatewaySnapshot::default()));
 }
 
 #[test]
@@ -208,7 +210,7 @@ fn filter_tools_by_query() {
     assert_eq!(first["inputSchema"]["required"], json!(["path"]));
     let words: Vec<&Value> =
         found["tools"].as_array().unwrap().iter().map(|t| &t["match"]).collect();
-    assert_eq!(words, ["strong", "weak", "weak"]);
+    assert_eq!(words, ["strong", "weak"]);
     assert!(first["score"].as_f64().unwrap() > found["tools"][1]["score"].as_f64().unwrap());
     let both = gateway().json("filter_tools", r#"{"query":"file","pattern":"*write"}"#);
     assert_eq!(
@@ -243,12 +245,12 @@ fn doubt_is_said_in_words() {
     let page = gateway().json("filter_tools", r#"{"query":"read a file", "limit": 1}"#);
     assert_eq!(
         page["note"],
-        "1 of 3 tools that share words with the query; for the next ones pass offset=1"
+        "1 of 2 tools that share words with the query; for the next ones pass offset=1"
     );
 }
 
 #[test]
-fn core_tools_come_after_the_users_own() {
+fn core_tools_are_found_only_where_they_are_asked_for() {
     let core =
         vec![plain("core", "core_service_list", "List services with their states", CORE_SCHEMA)];
     let list = r#"{"name":"overview","description":"List services of the cluster","inputSchema":{"type":"object"}}"#;
@@ -263,7 +265,20 @@ fn core_tools_come_after_the_users_own() {
     };
     assert_eq!(first("list services"), "x_kube_overview");
     assert_eq!(first("core_service_list"), "core_service_list", "it is named");
-    assert_eq!(first("states of services"), "core_service_list", "it matches better");
+    let asked = gateway.json("filter_tools", r#"{"query":"services of the gateway"}"#);
+    assert_eq!(asked["total"], 2, "those of the gateway are asked for: {asked}");
+    let found = gateway.json("filter_tools", r#"{"query":"states of services"}"#);
+    assert_eq!(found["total"], 1, "{found}");
+    assert_eq!(first("states of services"), "x_kube_overview");
+}
+
+#[test]
+fn a_product_that_is_not_here_is_named() {
+    let found = gateway().json("filter_tools", r#"{"query":"create an issue in Jira"}"#);
+    assert_eq!(found["verdict"], "no_such_tool");
+    assert_eq!(found["absent_products"], json!(["Jira"]));
+    assert_eq!(found["tools"][0]["name"], "x_hub_create_issue", "the nearest are listed");
+    assert_eq!(found["note"], "nothing here is Jira; the nearest is hub; no tool mentions `jira`");
 }
 
 #[test]
@@ -418,7 +433,7 @@ fn unknown_arguments_are_refused_with_the_nearest() {
     check(
         "list_tools",
         r#"{"xyz":1}"#,
-        "!`list_tools` has no argument `xyz`; it takes `limit`, `offset`, `max_tokens`",
+        "!`list_tools` has no argument `xyz`; it takes `offset`, `limit`, `max_tokens`",
     );
     check("get_output", r#"{"handle":"out_1","grep":5}"#, "!grep must be text");
     check("get_output", r#"{"handle":"out_1","count":"all"}"#, "!count must be true or false");

@@ -243,3 +243,21 @@ fn many_servers_stay_within_the_budget() {
         }
     }
 }
+
+#[test]
+fn servers_that_require_a_login_are_listed_with_the_tool_for_it() {
+    let login = plain("core", "core_auth_login", "Log in", START);
+    let gateway = gateway().with_tools("logins", vec![login], "{}");
+    gateway.change(|state| {
+        let hub = absent("hub", ServerCondition::AuthRequired);
+        let uses_sso = true;
+        let sso = Absent { uses_sso, ..absent("sso", ServerCondition::AuthRequired) };
+        state.absent = Arc::new([("x_hub_".to_owned(), hub), ("x_sso_".to_owned(), sso)].into());
+    });
+    let listed = gateway.json("list_tools", "{}");
+    let hub = json!({"name": "hub", "status": "auth_required", "auth_tool": "core_auth_login"});
+    assert_eq!(listed["servers_requiring_auth"], json!([hub]));
+    // A login at the server itself does not help where single sign-on is used.
+    let others = listed["unavailable"].as_array().unwrap();
+    assert_eq!(others.iter().map(|other| &other["server"]).collect::<Vec<_>>(), ["sso"]);
+}

@@ -74,6 +74,17 @@ impl EventStream {
 /// A comment, which clients ignore and proxies take as a sign of life.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
+/// Frames a line as an event that a client can resume from.
+pub(super) fn event_with_id(id: &str, line: &[u8]) -> Bytes {
+    let event = event(line);
+    let mut framed = Vec::with_capacity(id.len() + 5 + event.len());
+    framed.extend_from_slice(b"id: ");
+    framed.extend_from_slice(id.as_bytes());
+    framed.push(b'\n');
+    framed.extend_from_slice(&event);
+    framed.into()
+}
+
 /// Frames a line as an event. The line ends with a newline and contains no other.
 pub(super) fn event(line: &[u8]) -> Bytes {
     let (start, end) = (b"event: message\ndata: ", b"\n");

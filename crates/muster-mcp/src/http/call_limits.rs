@@ -2,25 +2,34 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
-use muster_core::call::{Caller, Owner};
+use muster_core::{
+    backend::BoxFuture,
+    call::{Caller, Role},
+    client::{CallCounter, CallRetry, CallSlot, TooManyCalls},
+};
 use tokio::time::Instant;
 
-use super::connections::peer_of;
+use super::{connections::peer_of, shared_limits::SharedLimits};
 use crate::lock::Lock;
 
 /// The number of callers without a running call whose rate is remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Who is limited: a user, a session, or the clients at an address.
+/// Who is limited: a user, or the clients at an address that are not logged in. Their sessions do not count
+/// for themselves: a client can begin a new one with every call. Operators are not limited by what agents do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CallerKey(Owner, Option<IpAddr>);
+pub(super) enum CallerKey {
+    User(Arc<str>),
+    Address(IpAddr, Role),
+}
 
 impl CallerKey {
-    /// The key of a caller at an address; `session` is the caller's legacy session.
-    pub(super) fn of(caller: &Caller, session: Option<&Caller>, address: IpAddr) -> Self {
-        let owner = session.unwrap_or(caller).owner();
-        let is_known = caller.principal.is_some() || matches!(owner, Owner::Session(_));
-        Self(owner, (!is_known).then(|| peer_of(address)))
+    /// The key of a caller at an address.
+    pub(super) fn of(caller: &Caller, address: IpAddr) -> Self {
+        match &caller.principal {
+            Some(_) => Self::User(Arc::clone(&caller.subject)),
+            None => Self::Address(peer_of(address), caller.role),
+        }
     }
 }
 
@@ -55,7 +64,53 @@ pub(super) enum TooMany {
     /// Too many calls are running.
     AtATime(usize),
     /// Too many calls began within a second.
-    PerSecond(u32),
+    PerSecond {
+        /// The limit.
+        limit: u32,
+        /// The time until the next one may begin.
+        after: Duration,
+    },
+}
+
+impl CallPlace {
+    /// The limits on further calls of the same request.
+    pub(super) fn counter(&self, shared: Option<&Arc<SharedLimits>>) -> Arc<dyn CallCounter> {
+        let (limits, key) = (Arc::clone(&self.limits), self.key.clone());
+        Arc::new(FurtherCalls { limits, shared: shared.cloned(), key })
+    }
+}
+
+/// Counts the further calls of a request.
+#[derive(Debug)]
+struct FurtherCalls {
+    limits: Arc<CallLimits>,
+    /// The limits of all replicas together.
+    shared: Option<Arc<SharedLimits>>,
+    key: CallerKey,
+}
+
+impl CallCounter for FurtherCalls {
+    fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>> {
+        Box::pin(async move {
+            // The rate first: a call that waits for another one to end is made, too.
+            self.limits.count_at(Instant::now(), &self.key)?;
+            if let Some(shared) = &self.shared {
+                shared.begin(&self.key).await?;
+            }
+            let place = self.limits.place_at(Instant::now(), self.key.clone())?;
+            Ok(Box::new(place) as CallSlot)
+        })
+    }
+}
+
+impl From<TooMany> for TooManyCalls {
+    fn from(too_many: TooMany) -> Self {
+        let retry = match too_many {
+            TooMany::AtATime(_) => CallRetry::WhenOneEnds,
+            TooMany::PerSecond { after, .. } => CallRetry::After(after),
+        };
+        Self { message: too_many.to_string(), retry }
+    }
 }
 
 impl std::fmt::Display for TooMany {
@@ -64,7 +119,7 @@ impl std::fmt::Display for TooMany {
             Self::AtATime(limit) => {
                 write!(f, "Too many calls: a caller may run {limit} at a time; wait for one to end")
             }
-            Self::PerSecond(limit) => {
+            Self::PerSecond { limit, .. } => {
                 write!(f, "Too many calls: a caller may make {limit} per second; try again later")
             }
         }
@@ -88,27 +143,66 @@ impl CallLimits {
     }
 
     fn begin_at(self: &Arc<Self>, now: Instant, key: CallerKey) -> Result<CallPlace, TooMany> {
-        let most = f64::from(self.per_second);
+        self.of(now, key.clone(), |calls| {
+            // A request that is refused for another one that runs does not use up the rate.
+            calls.check_place(self.concurrent)?;
+            calls.count(now, self.per_second)?;
+            calls.running += 1;
+            Ok(())
+        })?;
+        Ok(CallPlace { limits: Arc::clone(self), key })
+    }
+
+    /// Counts a call of a second.
+    fn count_at(&self, now: Instant, key: &CallerKey) -> Result<(), TooMany> {
+        self.of(now, key.clone(), |calls| calls.count(now, self.per_second))
+    }
+
+    /// Takes the place of a running call.
+    fn place_at(self: &Arc<Self>, now: Instant, key: CallerKey) -> Result<CallPlace, TooMany> {
+        self.of(now, key.clone(), |calls| {
+            calls.check_place(self.concurrent)?;
+            calls.running += 1;
+            Ok(())
+        })?;
+        Ok(CallPlace { limits: Arc::clone(self), key })
+    }
+
+    /// Changes what is known of one caller.
+    fn of<T>(&self, now: Instant, key: CallerKey, change: impl FnOnce(&mut Calls) -> T) -> T {
         let mut callers = self.callers.lock();
         if callers.len() > MAX_REMEMBERED {
             let second = Duration::from_secs(1);
             callers.retain(|_, calls| calls.running > 0 || now - calls.counted < second);
         }
-        let new = || Calls { running: 0, tokens: most, counted: now };
-        let calls = callers.entry(key.clone()).or_insert_with(new);
-        if self.concurrent > 0 && calls.running >= self.concurrent {
-            return Err(TooMany::AtATime(self.concurrent));
+        let tokens = f64::from(self.per_second);
+        let new = || Calls { running: 0, tokens, counted: now };
+        change(callers.entry(key).or_insert_with(new))
+    }
+}
+
+impl Calls {
+    /// Checks that a further call may run; any number if the limit is 0.
+    const fn check_place(&self, limit: usize) -> Result<(), TooMany> {
+        if limit > 0 && self.running >= limit { Err(TooMany::AtATime(limit)) } else { Ok(()) }
+    }
+
+    /// Counts a call that begins now; any number if the limit is 0.
+    fn count(&mut self, now: Instant, limit: u32) -> Result<(), TooMany> {
+        if limit == 0 {
+            return Ok(());
         }
-        if self.per_second > 0 {
-            let earned = (now - calls.counted).as_secs_f64() * most;
-            (calls.tokens, calls.counted) = ((calls.tokens + earned).min(most), now);
-            if calls.tokens < 1.0 {
-                return Err(TooMany::PerSecond(self.per_second));
-            }
-            calls.tokens -= 1.0;
+        let most = f64::from(limit);
+        let earned = (now - self.counted).as_secs_f64() * most;
+        (self.tokens, self.counted) = ((self.tokens + earned).min(most), now);
+        if self.tokens < 1.0 {
+            // A little more than that, so that rounding does not refuse the next attempt.
+            let after =
+                Duration::from_secs_f64((1.0 - self.tokens) / most) + Duration::from_micros(1);
+            return Err(TooMany::PerSecond { limit, after });
         }
-        calls.running += 1;
-        Ok(CallPlace { limits: Arc::clone(self), key })
+        self.tokens -= 1.0;
+        Ok(())
     }
 }
 
@@ -126,16 +220,71 @@ impl Drop for CallPlace {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::IpAddr, time::Duration};
+    use std::{net::IpAddr, sync::Arc, time::Duration};
 
-    use muster_core::call::Caller;
+    use muster_core::{
+        call::{Caller, Role},
+        client::CallRetry,
+    };
+    use muster_shared::{MemoryShared, clock::Clock};
     use tokio::time::Instant;
 
-    use super::{CallLimits, CallerKey, TooMany};
+    use super::{CallLimits, CallerKey, SharedLimits, TooMany};
 
     fn key(address: &str, session: Option<&str>) -> CallerKey {
         let caller = Caller { session: session.map(Into::into), ..Caller::local() };
-        CallerKey::of(&caller, None, address.parse::<IpAddr>().unwrap())
+        CallerKey::of(&caller, address.parse::<IpAddr>().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn further_calls_of_a_request_count_too() {
+        let limits = CallLimits::new(2, 0);
+        let request = limits.begin(|| key("192.0.2.1", None)).unwrap().unwrap();
+        let counter = request.counter(None);
+        let second = counter.begin().await.unwrap();
+        assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);
+        drop(second);
+        assert!(counter.begin().await.is_ok());
+        let limits = CallLimits::new(0, 1);
+        let request = limits.begin(|| key("192.0.2.1", None)).unwrap().unwrap();
+        let refused = request.counter(None).begin().await.unwrap_err();
+        assert_eq!(refused.retry, CallRetry::After(Duration::from_micros(1_000_001)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_for_another_one_count_as_made() {
+        let limits = CallLimits::new(1, 3);
+        let request = limits.begin(|| key("192.0.2.1", None)).unwrap().unwrap();
+        let counter = request.counter(None);
+        for _ in 0..2 {
+            assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);
+        }
+        let CallRetry::After(pause) = counter.begin().await.unwrap_err().retry else {
+            panic!("more calls than allowed per second")
+        };
+        tokio::time::advance(pause).await;
+        assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);
+        // A request that is refused is not made.
+        tokio::time::advance(pause).await;
+        assert_eq!(limits.begin(|| key("192.0.2.1", None)).unwrap_err(), TooMany::AtATime(1));
+        assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn further_calls_count_at_all_replicas_together() {
+        let state = Arc::new(MemoryShared::new(Clock::system()));
+        let shared = SharedLimits::new(state, 3).map(Arc::new);
+        let counters = [(), ()].map(|()| {
+            let limits = CallLimits::new(0, 100);
+            let request = limits.begin(|| key("192.0.2.1", None)).unwrap().unwrap();
+            request.counter(shared.as_ref())
+        });
+        let mut made = 0;
+        for counter in counters.iter().cycle().take(12) {
+            made += usize::from(counter.begin().await.is_ok());
+        }
+        // A second of the clock may end in between.
+        assert!((3..=6).contains(&made), "{made}");
     }
 
     #[test]
@@ -146,7 +295,7 @@ mod tests {
         let _two = begin("192.0.2.1", None).unwrap();
         assert_eq!(begin("192.0.2.1", None).unwrap_err(), TooMany::AtATime(2));
         assert!(begin("192.0.2.2", None).is_ok());
-        assert!(begin("192.0.2.1", Some("s")).is_ok());
+        assert_eq!(begin("192.0.2.1", Some("s")).unwrap_err(), TooMany::AtATime(2));
         drop(one);
         assert!(begin("192.0.2.1", None).is_ok());
         assert!(CallLimits::new(0, 0).begin(|| unreachable!()).unwrap().is_none());
@@ -162,8 +311,20 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(begin(0), Ok(()));
         }
-        assert_eq!(begin(0), Err(TooMany::PerSecond(3)));
+        assert!(matches!(begin(0), Err(TooMany::PerSecond { limit: 3, .. })));
         assert_eq!(begin(400), Ok(()));
-        assert_eq!(begin(400), Err(TooMany::PerSecond(3)));
+        assert!(matches!(begin(400), Err(TooMany::PerSecond { limit: 3, .. })));
+    }
+
+    #[test]
+    fn operators_are_counted_apart_from_agents() {
+        let limits = CallLimits::new(1, 0);
+        let begin = |role| {
+            let caller = Caller { role, ..Caller::local() };
+            limits.begin(|| CallerKey::of(&caller, IpAddr::from([127, 0, 0, 1])))
+        };
+        let _agent = begin(Role::Agent).unwrap();
+        assert_eq!(begin(Role::Agent).unwrap_err(), TooMany::AtATime(1));
+        assert!(begin(Role::Operator).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! The open connections: how many, of which peers, and which of them make room for new ones.
 //!
-//! A connection without a request in service is closed when another needs its place, so that silent
+//! A connection without a request in service or a response to read is closed when another needs its place, so that silent
 //! clients cannot keep others out. Beyond the limit a few connections are still accepted, to answer
 //! `/health`, and to tell other clients that the server is busy.
 
@@ -9,16 +9,21 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::Lock;
 
 /// The number of connections beyond the limit.
 const RESERVE: usize = 32;
+
+/// How long a client may read nothing of its response before another may have its place.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Counts the connections and sessions of a server.
 #[derive(Debug, Default)]
@@ -97,9 +102,17 @@ pub(super) struct ConnectionPlace {
     pub(super) evicted: CancellationToken,
 }
 
-/// The number of requests that a connection serves.
+/// What a connection does: the requests that it serves, and whether the client is still to read a response.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy(Arc<AtomicUsize>);
+pub(super) struct Busy(Arc<Activity>);
+
+#[derive(Debug, Default)]
+struct Activity {
+    requests: AtomicUsize,
+    /// Since when the socket takes no further bytes; `None` if it does.
+    blocked: Lock<Option<Instant>>,
+    is_blocked: AtomicBool,
+}
 
 /// A request in service, until it is dropped.
 #[derive(Debug)]
@@ -107,18 +120,44 @@ pub(super) struct InService(Busy);
 
 impl Busy {
     pub(super) fn begin(&self) -> InService {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
         InService(self.clone())
     }
 
+    /// The socket takes no bytes now, and some are left.
+    pub(super) fn write_blocked(&self) {
+        if !self.0.is_blocked.swap(true, Ordering::Relaxed) {
+            *self.0.blocked.lock() = Some(Instant::now());
+        }
+    }
+
+    /// The socket has taken bytes.
+    pub(super) fn write_proceeded(&self) {
+        if self.0.is_blocked.load(Ordering::Relaxed) {
+            self.0.is_blocked.store(false, Ordering::Relaxed);
+            *self.0.blocked.lock() = None;
+        }
+    }
+
+    /// Whether no request is in service and no response is being read. A client that has stopped reading does
+    /// not keep its place.
     pub(super) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.is_idle_at(Instant::now())
+    }
+
+    fn is_idle_at(&self, now: Instant) -> bool {
+        let is_reading = || {
+            let blocked = *self.0.blocked.lock();
+            blocked.is_some_and(|since| now < since + READ_TIMEOUT)
+        };
+        self.0.requests.load(Ordering::Relaxed) == 0
+            && !(self.0.is_blocked.load(Ordering::Relaxed) && is_reading())
     }
 }
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -216,7 +255,9 @@ pub(super) fn peer_of(address: IpAddr) -> IpAddr {
 mod tests {
     use std::{net::IpAddr, sync::Arc};
 
-    use super::{Connections, RESERVE, Service};
+    use tokio::time::Instant;
+
+    use super::{Connections, READ_TIMEOUT, RESERVE, Service};
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -238,6 +279,21 @@ mod tests {
         assert_eq!(busy.service, Service::HealthOnly);
         drop((busy, request, another));
         assert_eq!(connections.admit(local).unwrap().service, Service::Full);
+    }
+
+    #[test]
+    fn a_connection_whose_response_is_being_read_is_not_idle() {
+        let connections = Connections::new(1, Arc::default());
+        let local = ip("127.0.0.1");
+        let reading = connections.admit(local).unwrap();
+        reading.busy.write_blocked();
+        assert_eq!(connections.admit(local).unwrap().service, Service::HealthOnly);
+        assert!(!reading.evicted.is_cancelled());
+        // Nobody waits for ever for a client that does not read.
+        assert!(reading.busy.is_idle_at(Instant::now() + READ_TIMEOUT));
+        reading.busy.write_proceeded();
+        assert_eq!(connections.admit(local).unwrap().service, Service::Full);
+        assert!(reading.evicted.is_cancelled());
     }
 
     #[test]

@@ -8,12 +8,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::{
     accept::Accepts,
     body::{Body, EventSource, EventStream, event},
+    call_limits::TooMany,
     coarse_timer::CoarseDeadline,
+    event_log::EventLog,
     responses,
     serving::Serving,
 };
@@ -27,6 +29,8 @@ pub(super) struct Exchange {
     pub(super) accepts: Accepts,
     /// How long the client waits before it needs a sign of life.
     pub(super) keep_alive: Duration,
+    /// Where events are stored for a client that resumes the stream elsewhere.
+    pub(super) log: Option<EventLog>,
 }
 
 /// What happened first.
@@ -38,11 +42,19 @@ enum First {
 }
 
 impl Exchange {
+    /// Refuses the request instead of serving it.
+    pub(super) fn refuse(self, too_many: &TooMany) -> Response<Body> {
+        let message = too_many.to_string();
+        let id = self.serving.request_id().to_owned();
+        self.serving.cancel();
+        responses::busy(StatusCode::TOO_MANY_REQUESTS, Some(&id), &message)
+    }
+
     /// Serves the request until the form of the HTTP response is known.
     pub(super) async fn respond(mut self) -> Response<Body> {
         let deadline = CoarseDeadline::after(self.keep_alive);
         let first = poll_fn(|cx| self.poll_first(&deadline, cx)).await;
-        let Self { serving, mailbox, accepts, keep_alive } = self;
+        let Self { serving, mailbox, accepts, keep_alive, log } = self;
         let mut stream = ResponseEvents { ready: VecDeque::new(), serving: Some(serving), mailbox };
         match first {
             First::Response(response) => {
@@ -52,14 +64,20 @@ impl Exchange {
                     Some(response) if stream.ready.is_empty() && accepts.json => {
                         return responses::rpc(&response);
                     }
-                    Some(response) => stream.ready.push_back(event(&response.to_line())),
+                    Some(response) => {
+                        stream.ready.push_back(Outgoing::Response(response.to_line()));
+                    }
                     None => (),
                 }
             }
-            First::Line(line) => stream.ready.push_back(event(&line)),
-            First::Timeout => stream.ready.push_back(Bytes::from_static(b": working\n\n")),
+            First::Line(line) => stream.ready.push_back(Outgoing::Message(line)),
+            First::Timeout => stream.ready.push_back(Outgoing::Comment(WORKING)),
         }
-        responses::events(EventStream::new(Box::new(stream), keep_alive))
+        let source = match log {
+            None => Box::new(stream) as Box<dyn EventSource>,
+            Some(log) => log.serve(stream),
+        };
+        responses::events(EventStream::new(source, keep_alive))
     }
 
     fn poll_first(&mut self, deadline: &CoarseDeadline, cx: &mut Context<'_>) -> Poll<First> {
@@ -75,9 +93,19 @@ impl Exchange {
     }
 }
 
+/// A comment that opens the stream.
+const WORKING: Bytes = Bytes::from_static(b": working\n\n");
+
+/// What is sent on the stream of a request.
+pub(super) enum Outgoing {
+    Comment(Bytes),
+    Message(Vec<u8>),
+    Response(Vec<u8>),
+}
+
 /// The rest of a request, as events.
-struct ResponseEvents {
-    ready: VecDeque<Bytes>,
+pub(super) struct ResponseEvents {
+    ready: VecDeque<Outgoing>,
     serving: Option<Serving>,
     mailbox: Option<Mailbox>,
 }
@@ -86,32 +114,48 @@ impl ResponseEvents {
     /// Queues everything that has been sent.
     fn drain(&mut self) {
         while let Some(line) = self.mailbox.as_mut().and_then(Mailbox::try_next) {
-            self.ready.push_back(event(&line));
+            self.ready.push_back(Outgoing::Message(line));
         }
     }
-}
 
-impl EventSource for ResponseEvents {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// Cancels the request.
+    pub(super) fn cancel(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.cancel();
+        }
+    }
+
+    /// The next event; `None` after the last.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Poll::Ready(Some(event));
+            if let Some(next) = self.ready.pop_front() {
+                return Poll::Ready(Some(next));
             }
             let Some(serving) = &mut self.serving else { return Poll::Ready(None) };
             match serving.poll(cx) {
                 Poll::Ready(response) => {
                     self.serving = None;
                     self.drain();
-                    self.ready.extend(response.map(|response| event(&response.to_line())));
+                    let line = response.map(|response| response.to_line());
+                    self.ready.extend(line.map(Outgoing::Response));
                 }
                 Poll::Pending => {
                     let Some(mailbox) = &mut self.mailbox else { return Poll::Pending };
                     return match mailbox.poll_next(cx) {
-                        Poll::Ready(Some(line)) => Poll::Ready(Some(event(&line))),
+                        Poll::Ready(Some(line)) => Poll::Ready(Some(Outgoing::Message(line))),
                         Poll::Ready(None) | Poll::Pending => Poll::Pending,
                     };
                 }
             }
         }
+    }
+}
+
+impl EventSource for ResponseEvents {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll_next(cx).map(|next| match next? {
+            Outgoing::Comment(comment) => Some(comment),
+            Outgoing::Message(line) | Outgoing::Response(line) => Some(event(&line)),
+        })
     }
 }

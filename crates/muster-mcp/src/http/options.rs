@@ -6,13 +6,14 @@ use http::StatusCode;
 use muster_core::{
     credentials::{Authenticator, WebPages},
     json::{Raw, raw},
+    shared::ReplicaLink,
 };
 use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::ConnectionCounter;
 
-/// Computes the response of `/health`.
+/// Computes the response of `/health` or `/ready`.
 pub type HealthCheck = Arc<dyn Fn() -> HealthResponse + Send + Sync>;
 
 /// The health of the gateway.
@@ -47,10 +48,14 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// The response of `/health`.
     pub health: HealthCheck,
+    /// The response of `/ready`: whether load balancers should send requests yet.
+    pub ready: HealthCheck,
     /// Finds out who is calling; without it everyone is the one local caller.
     pub guard: Option<Arc<dyn Authenticator>>,
     /// Web pages outside of the protocol, without authentication.
     pub pages: Vec<Arc<dyn WebPages>>,
+    /// This replica among others that serve the same clients; none if it is the only one.
+    pub replica: Option<Arc<dyn ReplicaLink>>,
     /// Counts connections.
     pub connections: Arc<ConnectionCounter>,
     /// How long pending requests may take at shutdown.
@@ -86,8 +91,10 @@ impl Default for HttpOptions {
             hosts: Vec::new(),
             origins: Vec::new(),
             health: Arc::new(HealthResponse::ok),
+            ready: Arc::new(HealthResponse::ok),
             guard: None,
             pages: Vec::new(),
+            replica: None,
             connections: Arc::default(),
             grace: Duration::from_secs(10),
             hasten: Arc::default(),
@@ -111,6 +118,7 @@ impl fmt::Debug for HttpOptions {
             .field("hosts", &self.hosts)
             .field("origins", &self.origins)
             .field("guard", &self.guard)
+            .field("replica", &self.replica)
             .field("pages", &self.pages)
             .field("grace", &self.grace)
             .field("keep_alive", &self.keep_alive)

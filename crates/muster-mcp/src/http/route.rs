@@ -1,9 +1,12 @@
 //! Routes HTTP requests.
 
+mod across_replicas;
+mod limits;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
@@ -17,10 +20,12 @@ use super::{
     App, Local,
     accept::{Accepts, accepts, is_json, is_plain_get},
     body::{Body, EventStream},
-    call_limits::{CallPlace, CallerKey},
+    call_limits::CallerKey,
     coarse_timer::CoarseDeadline,
     cors::AllowedOrigin,
+    event_log::{self, EventLog},
     exchange::Exchange,
+    options::HealthCheck,
     origin_check, param_check,
     request_headers::{
         MAX_TOOLSET_LENGTH, TOOLSET, client_session, first, is_modern, routing_headers,
@@ -44,6 +49,9 @@ use crate::{
 const MAX_PAGE_BODY: usize = 64 * 1024;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The header that names the last event that a client received.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// The message for clients beyond the limit of connections.
 const BUSY: &str = "Too many connections: close some, or try again later";
 
@@ -63,13 +71,15 @@ enum Route {
     Stream,
     Messages,
     Health,
+    Ready,
     Nothing,
 }
 
 /// How a message is processed.
 enum Step {
     Respond(Response<Body>),
-    Serve(Exchange, Option<Arc<HttpSession>>),
+    /// A call is counted for its caller.
+    Serve(Exchange, Option<Arc<HttpSession>>, Option<CallerKey>),
 }
 
 impl Router {
@@ -78,8 +88,8 @@ impl Router {
         let (head, body) = request.into_parts();
         let options = &self.app.options;
         let route = self.route(head.uri.path());
-        if let Route::Health = route {
-            return responses::health((options.health)());
+        if let Some(check) = self.probe(&route) {
+            return responses::health(check());
         }
         let origin = AllowedOrigin::of(&head.headers, &options.origins);
         if !origin_check::is_allowed(&head.headers, self.local, &options.hosts, origin.as_ref()) {
@@ -95,9 +105,18 @@ impl Router {
 
     /// Answers a connection beyond the limit.
     pub(super) fn respond_if_health(self, request: &Request<Arriving>) -> Response<Body> {
-        match self.route(request.uri().path()) {
-            Route::Health => responses::health((self.app.options.health)()),
-            _ => responses::busy(StatusCode::SERVICE_UNAVAILABLE, None, BUSY),
+        match self.probe(&self.route(request.uri().path())) {
+            Some(check) => responses::health(check()),
+            None => responses::busy(StatusCode::SERVICE_UNAVAILABLE, None, BUSY),
+        }
+    }
+
+    /// What answers a probe. Probes know neither a name of this server nor a token.
+    fn probe(&self, route: &Route) -> Option<&HealthCheck> {
+        match route {
+            Route::Health => Some(&self.app.options.health),
+            Route::Ready => Some(&self.app.options.ready),
+            _ => None,
         }
     }
 
@@ -121,11 +140,18 @@ impl Router {
             Ok(caller) => caller,
             Err(refusal) => return *refusal,
         };
+        if let (Route::Endpoint, Some(shared)) = (&route, &self.app.replica_sessions)
+            && !is_modern(&head.headers)
+            && let Some(id) = first(&head.headers, responses::SESSION)
+            && let Err(refusal) = shared.refresh(&self.app, id, &caller, self.peer.ip()).await
+        {
+            return *refusal;
+        }
         match (route, &head.method) {
             (Route::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
             (Route::Endpoint, &Method::GET) if is_plain_get(&head.headers) => responses::greeting(),
             (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
-            (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
+            (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller).await,
             (Route::Endpoint, _) => responses::not_allowed("POST, GET, DELETE"),
             (Route::Stream, &Method::GET) => {
                 sse::open(&self.app, &head.headers, &caller, &self.peer)
@@ -133,7 +159,7 @@ impl Router {
             (Route::Stream, _) => responses::not_allowed("GET"),
             (Route::Messages, &Method::POST) => self.message(&head, body, caller).await,
             (Route::Messages, _) => responses::not_allowed("POST"),
-            (Route::Health | Route::Nothing, _) => responses::not_found("/"),
+            (Route::Health | Route::Ready | Route::Nothing, _) => responses::not_found("/"),
         }
     }
 
@@ -189,6 +215,7 @@ impl Router {
         }
         match path {
             "/health" => Route::Health,
+            "/ready" => Route::Ready,
             "/sse" => Route::Stream,
             sse::MESSAGE_PATH => Route::Messages,
             _ => Route::Nothing,
@@ -211,9 +238,17 @@ impl Router {
         };
         match step {
             Step::Respond(response) => response,
-            Step::Serve(exchange, None) => exchange.respond().await,
-            Step::Serve(exchange, Some(session)) => {
-                responses::with_session(exchange.respond().await, &session)
+            Step::Serve(exchange, session, caller) => {
+                if let (Some(caller), Some(limits)) = (caller, &self.app.shared_limits)
+                    && let Err(too_many) = limits.begin(&caller).await
+                {
+                    return exchange.refuse(&too_many);
+                }
+                let response = exchange.respond().await;
+                match session {
+                    None => response,
+                    Some(session) => responses::with_session(response, &session),
+                }
             }
         }
     }
@@ -235,7 +270,7 @@ impl Router {
             Ok(Message::Notification { method, params }) => {
                 Step::Respond(self.notified(headers, &caller, |session| {
                     if let Some(id) = cancelled_id(&method, params) {
-                        session.cancel(&id);
+                        self.cancel(session, id);
                     }
                 }))
             }
@@ -245,9 +280,7 @@ impl Router {
                     return Step::Respond(responses::error(StatusCode::BAD_REQUEST, None, &error));
                 }
                 Step::Respond(self.notified(headers, &caller, |session| {
-                    if !session.state.input_requests.complete(id, outcome) {
-                        tracing::debug!("a response to no pending input request");
-                    }
+                    self.complete(session, id, outcome);
                 }))
             }
         }
@@ -293,39 +326,28 @@ impl Router {
             Ok(session) => session,
             Err(refusal) => return Step::Respond(*refusal),
         };
-        let call = match self.begin_call(&caller, session.as_deref(), &request) {
+        let call = match self.begin_call(&caller, &request) {
             Ok(call) => call,
             Err(refusal) => return Step::Respond(*refusal),
         };
+        let counted = (app.shared_limits.is_some() && request.request.tool_call().is_some())
+            .then(|| self.key_of(&caller));
         let outbox = if accepts.events { Outbox::lazy() } else { Outbox::None };
         let state = session.as_ref().map(|session| &session.state);
-        let channel = Arc::new(request.channel(state, outbox));
+        let counter = call.as_ref().map(|place| place.counter(app.shared_limits.as_ref()));
+        let channel = Arc::new(request.channel(state, outbox).counting(counter));
         let mailbox = accepts.events.then(|| Mailbox::new(Arc::<ClientChannel>::clone(&channel)));
+        let log = session
+            .as_ref()
+            .filter(|_| accepts.events)
+            .and_then(|session| EventLog::of(app, session, &request.id));
         let serving = match &session {
             None => Serving::modern(Arc::clone(app), caller, channel, request),
             Some(session) => Serving::legacy(app, session, caller, channel, request),
         };
         let serving = serving.holding(call);
         let keep_alive = app.options.keep_alive;
-        Step::Serve(Exchange { serving, mailbox, accepts, keep_alive }, session)
-    }
-
-    /// Counts a tool call, if its caller may make one now.
-    fn begin_call(
-        &self,
-        caller: &Caller,
-        session: Option<&HttpSession>,
-        request: &ValidRequest,
-    ) -> Result<Option<CallPlace>, Refusal> {
-        if request.request.tool_call().is_none() {
-            return Ok(None);
-        }
-        let session = session.map(|session| &session.caller);
-        let key = || CallerKey::of(caller, session, self.peer.ip());
-        self.app.call_limits.begin(key).map_err(|too_many| {
-            let (status, message) = (StatusCode::TOO_MANY_REQUESTS, too_many.to_string());
-            Box::new(responses::busy(status, Some(&request.id), &message))
-        })
+        Step::Serve(Exchange { serving, mailbox, accepts, keep_alive, log }, session, counted)
     }
 
     /// The response to an invalid request; an unknown session takes precedence.
@@ -372,15 +394,23 @@ impl Router {
             let message = "Accept must name text/event-stream";
             return responses::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let stream = SessionStream::new(Arc::clone(&session), self.app.draining.clone());
-        let events = EventStream::new(Box::new(stream), self.app.options.keep_alive);
+        let last_event_id = first(headers, LAST_EVENT_ID);
+        let resumed = last_event_id.and_then(|id| event_log::resume(&self.app, &session, id));
+        let source = resumed.unwrap_or_else(|| {
+            self.note_stream(&session);
+            Box::new(SessionStream::new(Arc::clone(&session), self.app.draining.clone()))
+        });
+        let events = EventStream::new(source, self.app.options.keep_alive);
         responses::with_session(responses::events(events), &session)
     }
 
-    fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
+    async fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
         match self.session_of_stream(headers, caller) {
             Ok(session) => {
                 self.app.sessions.end(&session.id);
+                if let Some(shared) = &self.app.replica_sessions {
+                    shared.end(&session.id).await;
+                }
                 responses::bare(StatusCode::OK)
             }
             Err(refusal) => *refusal,

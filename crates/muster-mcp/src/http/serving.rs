@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{call::Caller, json::Raw};
+use muster_core::{call::Caller, json::Raw, shared::StoreError};
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{App, ORPHAN_TIMEOUT, call_limits::CallPlace, sessions::HttpSession};
@@ -53,6 +54,12 @@ impl CutRequest {
         let error = RpcError::new(code::INTERNAL_ERROR, CUT_OFF);
         RpcResponse::error(self.era, Some(&self.id), error)
     }
+
+    /// The error for a request whose effect on the session other replicas do not know.
+    fn not_shared(&self, error: &StoreError) -> RpcResponse {
+        let error = RpcError::new(code::INTERNAL_ERROR, format!("{error}; try again"));
+        RpcResponse::error(self.era, Some(&self.id), error)
+    }
 }
 
 const CUT_OFF: &str = "the gateway is shutting down and cut off this request: it may have been carried out in part; \
@@ -94,6 +101,16 @@ impl Serving {
         self
     }
 
+    /// The id of the request.
+    pub(super) fn request_id(&self) -> &RawValue {
+        &self.request.id
+    }
+
+    /// Cancels the request, also one of a session.
+    pub(super) fn cancel(mut self) {
+        self.session = None;
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcResponse>> {
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
         let response = match future.as_mut().poll(cx) {
@@ -119,9 +136,17 @@ pub(super) fn serve_in_session(
 ) -> impl Future<Output = Option<RpcResponse>> + Send + use<> {
     let running = session.start(&request.id);
     let caller = session.caller(caller);
+    let cut = app.replica_sessions.is_some().then(|| CutRequest::of(&request));
     async move {
         let serving = app.server.serve(&caller, channel, &app.draining, request);
-        running.token.run_until_cancelled(serving).await
+        let response = running.token.run_until_cancelled(serving).await;
+        if let Some(shared) = &app.replica_sessions
+            && let Some(request) = cut
+            && let Err(error) = shared.save(&running.session).await
+        {
+            return Some(request.not_shared(&error));
+        }
+        response
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use http::HeaderValue;
-use muster_core::{call::Caller, hex};
+use muster_core::{call::Caller, hex, shared::ReplicaLink};
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -21,6 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionCounter, connections::peer_of, options::HttpOptions};
 use crate::{lock::Lock, server::Server, session::LegacySession};
+
+/// The fraction of all sessions that one search for sessions to evict may end. A search takes as long as there are
+/// sessions, and all requests wait for it: in a flood, not every new session can afford one.
+const BATCH: usize = 100;
 
 /// Pending requests by id, each with a serial number: ids may be reused.
 type RunningById = BTreeMap<Arc<str>, (u64, CancellationToken)>;
@@ -53,6 +57,14 @@ pub(super) struct HttpSession {
     used: Lock<Instant>,
     /// Whether a request followed `initialize`.
     is_established: AtomicBool,
+    /// Whether other replicas may serve it, too.
+    is_shared: bool,
+    /// Whether its client has opened a standalone stream, at any replica.
+    pub(super) was_streamed: AtomicBool,
+    /// Whether its client may have missed changes.
+    pub(super) is_outdated: AtomicBool,
+    /// The number of response streams that can be resumed.
+    response_streams: AtomicU64,
     /// Who is counted for it: the user, or the peer of an unknown user.
     holder: Holder,
 }
@@ -61,13 +73,24 @@ pub(super) struct HttpSession {
 type Holder = (Arc<str>, Option<IpAddr>);
 
 impl HttpSession {
-    fn new(id: String, mut caller: Caller, address: IpAddr, queue: usize) -> Self {
+    fn new(
+        id: String,
+        mut caller: Caller,
+        address: IpAddr,
+        queue: usize,
+        replica: Option<&str>,
+    ) -> Self {
         let holder =
             (Arc::clone(&caller.subject), caller.principal.is_none().then(|| peer_of(address)));
         if caller.principal.is_none() {
             caller.session.get_or_insert_with(|| id.as_str().into());
         }
         let (out, waiting) = mpsc::channel(queue);
+        let state = LegacySession::with_queue(&out);
+        let state = match replica {
+            Some(replica) => state.shared_by(replica),
+            None => state,
+        };
         let ended = CancellationToken::new();
         // Ids contain only characters that headers allow.
         let header = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static(""));
@@ -75,7 +98,7 @@ impl HttpSession {
             id,
             header,
             caller,
-            state: Arc::new(LegacySession::with_queue(&out)),
+            state: Arc::new(state),
             out,
             waiting: Lock::new(waiting),
             stream: Lock::new(ended.child_token()),
@@ -87,6 +110,10 @@ impl HttpSession {
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
             is_established: AtomicBool::new(false),
+            is_shared: replica.is_some(),
+            was_streamed: AtomicBool::new(false),
+            is_outdated: AtomicBool::new(false),
+            response_streams: AtomicU64::new(0),
             holder,
         }
     }
@@ -107,11 +134,22 @@ impl HttpSession {
         Running { session: Arc::clone(self), id, number, token }
     }
 
-    /// Cancels a request.
-    pub(super) fn cancel(&self, id: &RawValue) {
-        if let Some((_, token)) = self.running.lock().get(id.get()) {
-            token.cancel();
-        }
+    /// Cancels a request; `false` if it is not running here.
+    pub(super) fn cancel(&self, id: &RawValue) -> bool {
+        let running = self.running.lock();
+        let Some((_, token)) = running.get(id.get()) else { return false };
+        token.cancel();
+        true
+    }
+
+    /// The number of the next response stream that can be resumed.
+    pub(super) fn next_stream(&self) -> u64 {
+        self.response_streams.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether changes can be queued for its client. A client of several replicas has its stream at one of them.
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.is_shared || *self.streams.borrow() > 0
     }
 
     /// Opens a standalone stream and closes the previous one: every message is sent on one stream only.
@@ -149,7 +187,7 @@ impl HttpSession {
 
 /// A pending request of a session. Dropping it unregisters it.
 pub(super) struct Running {
-    session: Arc<HttpSession>,
+    pub(super) session: Arc<HttpSession>,
     id: Arc<str>,
     number: u64,
     pub(super) token: CancellationToken,
@@ -179,6 +217,8 @@ pub(super) struct SessionTable {
     /// The size of the queue of each session.
     queue: usize,
     counter: Arc<ConnectionCounter>,
+    /// This replica, if others serve the same sessions.
+    replica: Option<Arc<str>>,
     table: Lock<BTreeMap<String, Arc<HttpSession>>>,
 }
 
@@ -186,25 +226,62 @@ impl SessionTable {
     pub(super) fn new(server: Server, options: &HttpOptions, queue: usize) -> Self {
         let (idle_timeout, max_sessions) = (options.session_idle, options.max_sessions);
         let counter = Arc::clone(&options.connections);
-        Self { server, idle_timeout, max_sessions, queue, counter, table: Lock::default() }
+        let (replica, table) = (None, Lock::default());
+        Self { server, idle_timeout, max_sessions, queue, counter, replica, table }
+    }
+
+    /// The same table, whose sessions other replicas serve, too.
+    pub(super) fn shared_by(self, link: Option<&dyn ReplicaLink>) -> Self {
+        Self { replica: link.map(|link| link.id().into()), ..self }
     }
 
     /// A new session; `None` if the system has no randomness for its id.
     pub(super) fn create(&self, caller: &Caller, address: IpAddr) -> Option<Arc<HttpSession>> {
-        let session = HttpSession::new(new_id()?, caller.clone(), address, self.queue);
+        Some(self.insert(new_id()?, caller.clone(), address))
+    }
+
+    /// The session of another replica, which its client continues here.
+    pub(super) fn adopt(
+        &self,
+        id: &str,
+        caller: &Caller,
+        name: Option<&str>,
+        address: IpAddr,
+    ) -> Arc<HttpSession> {
+        let caller = Caller { session: name.map(Into::into), ..caller.clone() };
+        let session = self.insert(id.to_owned(), caller, address);
+        session.is_established.store(true, Ordering::Relaxed);
+        session
+    }
+
+    fn insert(&self, id: String, caller: Caller, address: IpAddr) -> Arc<HttpSession> {
+        let session = HttpSession::new(id, caller, address, self.queue, self.replica.as_deref());
         let session = Arc::new(session);
-        self.counter.session_began();
         let evicted = {
             let mut table = self.table.lock();
+            if let Some(known) = table.get(&session.id) {
+                return Arc::clone(known);
+            }
             table.insert(session.id.clone(), Arc::clone(&session));
-            if table.len() > self.max_sessions { to_evict(&table, &session.id) } else { None }
+            match table.len() > self.max_sessions {
+                true => to_evict(&table, &session.id, (self.max_sessions / BATCH).max(1)),
+                false => Vec::new(),
+            }
         };
-        if let Some(id) = evicted {
-            let max = self.max_sessions;
-            tracing::debug!("more than {max} sessions: one of the heaviest user is evicted");
+        self.counter.session_began();
+        if !evicted.is_empty() {
+            let (max, count) = (self.max_sessions, evicted.len());
+            tracing::debug!("more than {max} sessions: {count} of the heaviest user are evicted");
+        }
+        for id in evicted {
             self.end(&id);
         }
-        Some(session)
+        session
+    }
+
+    /// The session of an id, without a check of its owner: other replicas check it before they send a message.
+    pub(super) fn known(&self, id: &str) -> Option<Arc<HttpSession>> {
+        self.table.lock().get(id).cloned()
     }
 
     /// The session of an id, if it belongs to `caller`.
@@ -253,25 +330,34 @@ impl SessionTable {
     }
 }
 
-/// The session to evict, one of the user or peer with the most sessions: first those that were only
-/// initialized, then the least recently used, and one that is in use only if all are.
-fn to_evict(table: &BTreeMap<String, Arc<HttpSession>>, except: &str) -> Option<String> {
+/// The sessions to evict, of the user or peer with the most sessions: those that were only initialized, at most
+/// `most` of them, longest idle first; without any, the least recently used one, and one in use only if all are.
+fn to_evict(table: &BTreeMap<String, Arc<HttpSession>>, except: &str, most: usize) -> Vec<String> {
     let mut held: BTreeMap<&Holder, usize> = BTreeMap::new();
     for session in table.values() {
         *held.entry(&session.holder).or_default() += 1;
     }
-    let most = held.values().copied().max()?;
-    table
-        .values()
-        .filter(|session| session.id != except && held.get(&session.holder) == Some(&most))
-        .min_by_key(|session| {
-            let is_established = session.is_established.load(Ordering::Relaxed);
-            match session.idle_since() {
-                Some(since) => (false, is_established, since),
-                None => (true, is_established, *session.used.lock()),
-            }
-        })
-        .map(|session| session.id.clone())
+    let Some((heaviest, _)) = held.into_iter().max_by_key(|(_, held)| *held) else {
+        return Vec::new();
+    };
+    let theirs = table.values().filter(|held| held.id != except && held.holder == *heaviest);
+    let (mut unused, mut used) = (Vec::new(), Vec::new());
+    for session in theirs {
+        let is_established = session.is_established.load(Ordering::Relaxed);
+        match session.idle_since() {
+            Some(since) if !is_established => unused.push((since, &session.id)),
+            Some(since) => used.push(((false, is_established, since), &session.id)),
+            None => used.push(((true, is_established, *session.used.lock()), &session.id)),
+        }
+    }
+    if unused.is_empty() {
+        return used.into_iter().min().map(|(_, id)| id.clone()).into_iter().collect();
+    }
+    if let Some(last) = most.checked_sub(1).filter(|last| *last < unused.len()) {
+        unused.select_nth_unstable(last);
+        unused.truncate(most);
+    }
+    unused.into_iter().map(|(_, id)| id.clone()).collect()
 }
 
 /// `mcp-session-<uuid4>`

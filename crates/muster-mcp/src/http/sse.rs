@@ -137,7 +137,7 @@ pub(super) async fn handle(
         Ok(Message::Request { id, method, params }) => {
             match (IncomingRequest { id, method: &method, params, headers: None }).validate() {
                 Ok(request) => {
-                    let key = || CallerKey::of(&caller, Some(&session.caller), address);
+                    let key = || CallerKey::of(&caller, address);
                     let is_call = request.request.tool_call().is_some();
                     match is_call.then(|| app.call_limits.begin(key)).transpose() {
                         Ok(call) => {
@@ -168,7 +168,9 @@ fn start(
     mut request: ValidRequest,
 ) {
     let out = session.out.clone();
-    let channel = Arc::new(request.channel(Some(&session.state), Outbox::Shared(out.clone())));
+    let channel = request.channel(Some(&session.state), Outbox::Shared(out.clone()));
+    let counter = call.as_ref().map(|place| place.counter(app.shared_limits.as_ref()));
+    let channel = Arc::new(channel.counting(counter));
     let cut_request = serving::CutRequest::of(&request);
     let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
     let cut = app.cut.clone();

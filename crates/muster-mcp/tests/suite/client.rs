@@ -140,7 +140,7 @@ pub(crate) fn call(name: &str) -> Value {
 
 /// A client with a session.
 pub(crate) struct Legacy<'a> {
-    server: &'a Running,
+    pub(crate) server: &'a Running,
     pub(crate) session: String,
 }
 

@@ -23,6 +23,7 @@ async fn paths_and_methods() {
     let server = start().await;
     for (method, path, status) in [
         ("GET", "/health", 200),
+        ("GET", "/ready", 200),
         ("GET", "/mcp", 200),
         ("DELETE", "/mcp", 405),
         ("PUT", "/mcp", 405),
@@ -183,6 +184,9 @@ async fn authentication_comes_first() {
     let health = server.send("GET", "/health", &[], "").await;
     assert_eq!(health.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(health.json().await, json!("bad"));
+    // Whether it lives and whether it should get requests are two questions.
+    let ready = server.send("GET", "/ready", &[], "").await;
+    assert_eq!((ready.status, ready.json().await), (StatusCode::OK, json!({"status": "ok"})));
 }
 
 #[tokio::test]

@@ -115,6 +115,13 @@ impl Fake {
                 progress(client, 1);
                 std::future::pending().await
             }
+            "two_parts" => {
+                self.note("began two_parts");
+                progress(client, 1);
+                self.finish.notified().await;
+                progress(client, 2);
+                Ok(done(&text("done")))
+            }
             "brief" => {
                 self.note("began brief");
                 self.finish.notified().await;

@@ -75,7 +75,7 @@ async fn perform(
 ) {
     result.status = TestStatus::Passed;
     for step in &scenario.steps {
-        let done = step::run(context, step, Phase::Steps, tokens).await;
+        let done = Box::pin(step::run(context, step, Phase::Steps, tokens)).await;
         let status = done.status;
         result.steps.push(done);
         if status.is_bad() {
@@ -84,7 +84,7 @@ async fn perform(
         }
     }
     for step in &scenario.cleanup {
-        let done = step::run(context, step, Phase::Cleanup, tokens).await;
+        let done = Box::pin(step::run(context, step, Phase::Cleanup, tokens)).await;
         if done.status.is_bad() && result.status == TestStatus::Passed {
             result.status = TestStatus::Failed;
         }

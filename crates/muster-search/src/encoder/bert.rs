@@ -1,27 +1,45 @@
 //! The sentence encoder.
 
-use std::{fmt, fs, path::Path};
+use std::{fmt, path::Path};
 
-use ndarray::{Array1, Array2, Axis};
 use serde::Deserialize;
 
-use crate::encoder::{
-    layer::{Layer, Norm},
-    tokenizer::Tokenizer,
-    weights::{ModelLoadError, Weights},
+use crate::{
+    encoder::{
+        layer::{Layer, Norm, Sizes},
+        math,
+        matrix::Matrix,
+        tokenizer::Tokenizer,
+        weights::{ModelFile, ModelLoadError, Weights},
+    },
+    meaning::Embed,
 };
 
 /// The maximum number of word pieces of a text.
 const MOST_TOKENS: usize = 128;
+/// The number of word pieces that are encoded together; more texts share no more work.
+const TOGETHER: usize = 128;
 
 /// A sentence encoder.
 pub struct Model {
     tokenizer: Tokenizer,
-    words: Array2<f32>,
-    places: Array2<f32>,
-    kind: Array1<f32>,
+    words: Matrix,
+    places: Matrix,
+    /// Of texts of the first kind; there is no other.
+    kind: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
+}
+
+/// The files of a model that is part of the program. Matrices of integers stay where they are.
+#[derive(Clone, Copy)]
+pub struct BuiltInModel {
+    /// `config.json`.
+    pub config: &'static [u8],
+    /// `vocab.txt`.
+    pub vocabulary: &'static [u8],
+    /// `model.safetensors`.
+    pub weights: &'static [u8],
 }
 
 #[derive(Deserialize)]
@@ -35,59 +53,115 @@ struct Config {
 impl Model {
     /// Loads a model from its folder. Blocks for a moment.
     pub fn load(folder: &Path) -> Result<Self, ModelLoadError> {
-        let path = folder.join("config.json");
-        let text = fs::read(&path)
-            .map_err(|source| ModelLoadError::Unreadable { path: path.clone(), source })?;
-        let config: Config = serde_json::from_slice(&text)
-            .map_err(|error| ModelLoadError::Malformed { path, reason: error.to_string() })?;
-        let Config {
-            hidden_size: size, intermediate_size: inner, num_attention_heads: heads, ..
-        } = config;
-        let tokenizer = Tokenizer::read(&folder.join("vocab.txt"))?;
-        let weights = Weights::read(&folder.join("model.safetensors"))?;
-        let layers = (0..config.num_hidden_layers)
-            .map(|number| Layer::read(&weights, number, (size, inner, heads)))
+        let file = |name: &str| ModelFile::read(folder.join(name));
+        Self::of([file("config.json")?, file("vocab.txt")?, file("model.safetensors")?])
+    }
+
+    /// Loads a model that is part of the program.
+    pub fn built_in(files: BuiltInModel) -> Result<Self, ModelLoadError> {
+        Self::of([
+            ModelFile::built_in("config.json", files.config),
+            ModelFile::built_in("vocab.txt", files.vocabulary),
+            ModelFile::built_in("model.safetensors", files.weights),
+        ])
+    }
+
+    fn of([config, vocabulary, weights]: [ModelFile; 3]) -> Result<Self, ModelLoadError> {
+        let about: Config = serde_json::from_slice(&config.bytes)
+            .map_err(|error| config.malformed(error.to_string()))?;
+        let sizes = Sizes {
+            hidden: about.hidden_size,
+            inner: about.intermediate_size,
+            heads: about.num_attention_heads,
+        };
+        let tokenizer = Tokenizer::read(vocabulary)?;
+        let weights = Weights::new(weights)?;
+        let layers = (0..about.num_hidden_layers)
+            .map(|number| Layer::read(&weights, number, sizes))
             .collect::<Result<_, _>>()?;
-        let kinds = weights.table("embeddings.token_type_embeddings.weight", size)?;
+        let table = |name: &str| {
+            weights.matrix(&format!("embeddings.{name}_embeddings.weight"), sizes.hidden)
+        };
         Ok(Self {
             tokenizer,
-            words: weights.table("embeddings.word_embeddings.weight", size)?,
-            places: weights.table("embeddings.position_embeddings.weight", size)?,
-            kind: kinds.row(0).to_owned(),
-            norm: Norm::read(&weights, "embeddings.LayerNorm", size)?,
+            words: table("word")?,
+            places: table("position")?,
+            kind: weights.first_row("embeddings.token_type_embeddings.weight", sizes.hidden)?,
+            norm: Norm::read(&weights, "embeddings.LayerNorm", sizes.hidden)?,
             layers,
         })
     }
 
     /// The dimension of its vectors.
     pub fn dimensions(&self) -> usize {
-        self.words.ncols()
+        self.words.columns()
     }
 
-    /// The vector of a text, of length 1.
-    pub fn embed(&self, text: &str) -> Vec<f32> {
-        let tokens = self.tokenizer.read_text(text, MOST_TOKENS.min(self.places.nrows()));
-        let mut rows = Array2::zeros((tokens.len(), self.dimensions()));
-        for (place, (mut row, token)) in rows.rows_mut().into_iter().zip(&tokens).enumerate() {
-            for table in [(&self.words, *token), (&self.places, place)] {
-                if let (table, number) = table
-                    && number < table.nrows()
-                {
-                    row += &table.row(number);
-                }
+    /// The vectors of texts, of length 1.
+    pub fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        let most = MOST_TOKENS.min(self.places.rows());
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut waiting: Vec<Vec<usize>> = Vec::new();
+        for text in texts {
+            let tokens = self.tokenizer.read_text(text, most);
+            if waiting.iter().map(Vec::len).sum::<usize>() + tokens.len() > TOGETHER {
+                vectors.extend(self.encode(&waiting));
+                waiting.clear();
             }
-            row += &self.kind;
+            waiting.push(tokens);
         }
-        let rows = self.layers.iter().fold(self.norm.of(rows), |rows, layer| layer.of(&rows));
-        let mut vector = rows.mean_axis(Axis(0)).unwrap_or_default();
-        let length = vector.iter().map(|one| one * one).sum::<f32>().sqrt();
-        vector /= length.max(f32::MIN_POSITIVE);
-        vector.to_vec()
+        vectors.extend(self.encode(&waiting));
+        vectors
+    }
+
+    fn encode(&self, texts: &[Vec<usize>]) -> Vec<Vec<f32>> {
+        let size = self.dimensions();
+        let mut rows = vec![0.0; texts.iter().map(Vec::len).sum::<usize>() * size];
+        let mut ranges = Vec::with_capacity(texts.len());
+        let mut count = 0;
+        let mut row = rows.chunks_exact_mut(size);
+        for tokens in texts {
+            ranges.push(count..count + tokens.len());
+            count += tokens.len();
+            for ((place, token), row) in tokens.iter().enumerate().zip(&mut row) {
+                self.words.add_row(*token, row);
+                self.places.add_row(place, row);
+                math::add_scaled(row, 1.0, &self.kind);
+            }
+        }
+        self.norm.apply(&mut rows);
+        for layer in &self.layers {
+            layer.apply(&mut rows, &ranges);
+        }
+        let vector = |range: std::ops::Range<usize>| {
+            let mut vector = vec![0.0; size];
+            let rows = rows.get(range.start * size..range.end * size).unwrap_or_default();
+            for row in rows.chunks_exact(size) {
+                math::add_scaled(&mut vector, 1.0, row);
+            }
+            let length = vector.iter().map(|one| one * one).sum::<f32>().sqrt();
+            let factor = 1.0 / length.max(f32::MIN_POSITIVE);
+            vector.iter_mut().for_each(|one| *one *= factor);
+            vector
+        };
+        ranges.into_iter().map(vector).collect()
+    }
+}
+
+impl Embed for Model {
+    fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        Self::embed(self, texts)
     }
 }
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model").field("dimensions", &self.dimensions()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BuiltInModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltInModel").field("bytes", &self.weights.len()).finish_non_exhaustive()
     }
 }

@@ -1,39 +1,17 @@
 //! The layers of the encoder.
 
-use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use std::ops::Range;
 
-use crate::encoder::weights::{ModelLoadError, Weights};
+use crate::encoder::{
+    cpu, math,
+    matrix::{Linear, Quantised},
+    weights::{ModelLoadError, Weights},
+};
 
-/// Added to a variance, against division by zero.
-const EPSILON: f32 = 1e-12;
-
-/// A dense layer.
-pub(crate) struct Linear {
-    weights: Array2<f32>,
-    bias: Array1<f32>,
-}
-
-impl Linear {
-    pub(crate) fn read(
-        weights: &Weights,
-        name: &str,
-        (from, to): (usize, usize),
-    ) -> Result<Self, ModelLoadError> {
-        let table = weights.table(&format!("{name}.weight"), from)?;
-        let bias = weights.vector(&format!("{name}.bias"), to)?;
-        // Transposed, so that the product reads rows of both.
-        Ok(Self { weights: table.reversed_axes().as_standard_layout().into_owned(), bias })
-    }
-
-    pub(crate) fn of(&self, input: &ArrayView2<'_, f32>) -> Array2<f32> {
-        input.dot(&self.weights) + &self.bias
-    }
-}
-
-/// Layer normalisation: mean 0 and variance 1 in each row, then scale and shift.
+/// Layer normalisation.
 pub(crate) struct Norm {
-    scale: Array1<f32>,
-    shift: Array1<f32>,
+    scale: Vec<f32>,
+    shift: Vec<f32>,
 }
 
 impl Norm {
@@ -44,17 +22,21 @@ impl Norm {
         })
     }
 
-    pub(crate) fn of(&self, mut rows: Array2<f32>) -> Array2<f32> {
-        for mut row in rows.rows_mut() {
-            let mean = row.mean().unwrap_or_default();
-            row -= mean;
-            let variance = row.iter().map(|one| one * one).sum::<f32>() / row.len() as f32;
-            row /= (variance + EPSILON).sqrt();
-            row *= &self.scale;
-            row += &self.shift;
+    pub(crate) fn apply(&self, rows: &mut [f32]) {
+        for row in rows.chunks_exact_mut(self.scale.len().max(1)) {
+            cpu::normalise(row, &self.scale, &self.shift);
         }
-        rows
     }
+}
+
+/// The sizes of a model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Of a vector.
+    pub(crate) hidden: usize,
+    /// Of a vector inside the feed-forward network.
+    pub(crate) inner: usize,
+    pub(crate) heads: usize,
 }
 
 /// A transformer layer: self-attention, then a feed-forward network.
@@ -67,81 +49,96 @@ pub(crate) struct Layer {
     wide: Linear,
     narrow: Linear,
     norm: Norm,
-    heads: usize,
+    sizes: Sizes,
 }
 
 impl Layer {
     pub(crate) fn read(
         weights: &Weights,
         number: usize,
-        (size, inner, heads): (usize, usize, usize),
+        sizes: Sizes,
     ) -> Result<Self, ModelLoadError> {
+        let Sizes { hidden, inner, .. } = sizes;
         let name = |rest: &str| format!("encoder.layer.{number}.{rest}");
         let linear = |rest: &str, sizes| Linear::read(weights, &name(rest), sizes);
         Ok(Self {
-            query: linear("attention.self.query", (size, size))?,
-            key: linear("attention.self.key", (size, size))?,
-            value: linear("attention.self.value", (size, size))?,
-            seen: linear("attention.output.dense", (size, size))?,
-            seen_norm: Norm::read(weights, &name("attention.output.LayerNorm"), size)?,
-            wide: linear("intermediate.dense", (size, inner))?,
-            narrow: linear("output.dense", (inner, size))?,
-            norm: Norm::read(weights, &name("output.LayerNorm"), size)?,
-            heads,
+            query: linear("attention.self.query", (hidden, hidden))?,
+            key: linear("attention.self.key", (hidden, hidden))?,
+            value: linear("attention.self.value", (hidden, hidden))?,
+            seen: linear("attention.output.dense", (hidden, hidden))?,
+            seen_norm: Norm::read(weights, &name("attention.output.LayerNorm"), hidden)?,
+            wide: linear("intermediate.dense", (hidden, inner))?,
+            narrow: linear("output.dense", (inner, hidden))?,
+            norm: Norm::read(weights, &name("output.LayerNorm"), hidden)?,
+            sizes,
         })
     }
 
-    pub(crate) fn of(&self, input: &Array2<f32>) -> Array2<f32> {
-        let attended = self.attend(&input.view());
-        let seen = self.seen_norm.of(self.seen.of(&attended.view()) + input);
-        let mut wide = self.wide.of(&seen.view());
-        wide.mapv_inplace(gelu);
-        self.norm.of(self.narrow.of(&wide.view()) + &seen)
-    }
-
-    fn attend(&self, input: &ArrayView2<'_, f32>) -> Array2<f32> {
-        let (query, key, value) = (self.query.of(input), self.key.of(input), self.value.of(input));
-        let mut attended = Array2::zeros(query.raw_dim());
-        let size = query.ncols() / self.heads.max(1);
-        for head in 0..self.heads {
-            let part = s![.., head * size..(head + 1) * size];
-            let mut scores = query.slice(part).dot(&key.slice(part).t());
-            scores /= (size as f32).sqrt();
-            for mut row in scores.axis_iter_mut(Axis(0)) {
-                let most = row.fold(f32::MIN, |most, one| most.max(*one));
-                row.mapv_inplace(|one| (one - most).exp());
-                let sum = row.sum();
-                row /= sum;
-            }
-            attended.slice_mut(part).assign(&scores.dot(&value.slice(part)));
+    /// Replaces the rows of several texts, each of which sees itself only.
+    pub(crate) fn apply(&self, rows: &mut Vec<f32>, texts: &[Range<usize>]) {
+        let Sizes { hidden, inner, .. } = self.sizes;
+        let input = Quantised::of(rows, hidden);
+        let (query, key, value) =
+            (self.query.of(&input), self.key.of(&input), self.value.of(&input));
+        let mut attended = vec![0.0; rows.len()];
+        for text in texts {
+            self.attend(text, (&query, &key, &value), &mut attended);
         }
-        attended
+        let mut seen = self.seen.of(&Quantised::of(&attended, hidden));
+        math::add_scaled(&mut seen, 1.0, rows);
+        self.seen_norm.apply(&mut seen);
+        let mut wide = self.wide.of(&Quantised::of(&seen, hidden));
+        cpu::gelu(&mut wide);
+        *rows = self.narrow.of(&Quantised::of(&wide, inner));
+        math::add_scaled(rows, 1.0, &seen);
+        self.norm.apply(rows);
     }
-}
 
-fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf(x / std::f32::consts::SQRT_2))
-}
-
-/// The error function, to seven digits (Abramowitz and Stegun, 7.1.26).
-fn erf(x: f32) -> f32 {
-    const FACTORS: [f32; 5] = [1.061_405_4, -1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6];
-    let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
-    let sum = FACTORS.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    (1.0 - sum * (-x * x).exp()).copysign(x)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::erf;
-
-    #[test]
-    fn the_error_function() {
-        for (x, expect) in
-            [(0.0, 0.0), (0.5, 0.520_5), (1.0, 0.842_7), (-1.0, -0.842_7), (3.0, 0.999_98)]
-        {
-            let x: f32 = x;
-            assert!((erf(x) - expect).abs() < 1e-4, "{x}: {}", erf(x));
+    /// Self-attention within the rows of one text.
+    fn attend(
+        &self,
+        text: &Range<usize>,
+        (query, key, value): (&[f32], &[f32], &[f32]),
+        attended: &mut [f32],
+    ) {
+        let hidden = self.sizes.hidden;
+        let size = hidden / self.sizes.heads.max(1);
+        let span = text.start * hidden..text.end * hidden;
+        let (Some(query), Some(key), Some(value), Some(attended)) = (
+            query.get(span.clone()),
+            key.get(span.clone()),
+            value.get(span.clone()),
+            attended.get_mut(span),
+        ) else {
+            return;
+        };
+        let count = text.len();
+        let factor = 1.0 / (size as f32).sqrt();
+        let (mut keys, mut values) = (vec![0.0; count * size], vec![0.0; count * size]);
+        let mut scores = vec![0.0; count];
+        for head in 0..self.sizes.heads {
+            let of_head = head * size..(head + 1) * size;
+            for (at, (key, value)) in
+                key.chunks_exact(hidden).zip(value.chunks_exact(hidden)).enumerate()
+            {
+                for (dimension, one) in key.get(of_head.clone()).into_iter().flatten().enumerate() {
+                    if let Some(place) = keys.get_mut(dimension * count + at) {
+                        *place = *one * factor;
+                    }
+                }
+                if let Some(place) = values.get_mut(at * size..(at + 1) * size)
+                    && let Some(value) = value.get(of_head.clone())
+                {
+                    place.copy_from_slice(value);
+                }
+            }
+            for (query, attended) in
+                query.chunks_exact(hidden).zip(attended.chunks_exact_mut(hidden))
+            {
+                let query = query.get(of_head.clone()).unwrap_or_default();
+                let attended = attended.get_mut(of_head.clone()).unwrap_or_default();
+                cpu::attend(query, &keys, &values, &mut scores, attended);
+            }
         }
     }
 }

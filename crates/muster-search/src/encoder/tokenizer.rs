@@ -1,38 +1,73 @@
 //! The WordPiece tokenizer of uncased BERT models.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{borrow::Cow, cmp::Ordering};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::encoder::weights::ModelLoadError;
+use crate::encoder::weights::{ModelFile, ModelLoadError};
 
 /// The length from which on a word is unknown.
 const LONGEST_WORD: usize = 100;
 
 /// Splits words into the longest pieces that the vocabulary has.
 pub(crate) struct Tokenizer {
-    pieces: BTreeMap<Box<str>, usize>,
+    pieces: Vocabulary,
     begin: usize,
     end: usize,
     unknown: usize,
 }
 
-impl Tokenizer {
-    /// Loads a vocabulary: one piece per line.
-    pub(crate) fn read(path: &Path) -> Result<Self, ModelLoadError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ModelLoadError::Unreadable { path: path.to_owned(), source })?;
-        Self::of(&text).ok_or_else(|| ModelLoadError::Malformed {
-            path: path.to_owned(),
-            reason: "there is no `[CLS]`, `[SEP]` or `[UNK]`".to_owned(),
-        })
+/// The pieces, found by their text. The text is kept as it is: the one of a built-in model is not copied.
+struct Vocabulary {
+    text: Cow<'static, [u8]>,
+    /// Where each piece starts, with the end of the text as the last.
+    starts: Vec<u32>,
+    /// The numbers of the pieces in the order of their texts.
+    sorted: Vec<u32>,
+}
+
+impl Vocabulary {
+    /// One piece per line.
+    fn new(text: Cow<'static, [u8]>) -> Option<Self> {
+        let mut starts = vec![0_u32];
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            starts.push(starts.last()?.checked_add(u32::try_from(line.len()).ok()?)?);
+        }
+        let count = u32::try_from(starts.len() - 1).ok()?;
+        let mut vocabulary = Self { text, starts, sorted: Vec::new() };
+        let mut sorted: Vec<u32> = (0..count).collect();
+        sorted.sort_by(|a, b| vocabulary.piece(*a).cmp(vocabulary.piece(*b)));
+        vocabulary.sorted = sorted;
+        Some(vocabulary)
     }
 
-    fn of(vocabulary: &str) -> Option<Self> {
-        let lines = vocabulary.lines().enumerate();
-        let pieces: BTreeMap<Box<str>, usize> =
-            lines.map(|(number, piece)| (piece.into(), number)).collect();
-        let number = |piece: &str| pieces.get(piece).copied();
+    fn piece(&self, number: u32) -> &[u8] {
+        let at = number as usize;
+        let line = self.starts.get(at).zip(self.starts.get(at + 1));
+        let line = line.and_then(|(start, end)| self.text.get(*start as usize..*end as usize));
+        line.unwrap_or_default().trim_ascii_end()
+    }
+
+    /// The number of the piece `prefix` + `rest`.
+    fn find(&self, prefix: &str, rest: &str) -> Option<usize> {
+        let compare = |number: &u32| -> Ordering {
+            self.piece(*number).iter().cmp(prefix.as_bytes().iter().chain(rest.as_bytes()))
+        };
+        let at = self.sorted.binary_search_by(compare).ok()?;
+        self.sorted.get(at).map(|number| *number as usize)
+    }
+}
+
+impl Tokenizer {
+    /// Loads a vocabulary: one piece per line.
+    pub(crate) fn read(file: ModelFile) -> Result<Self, ModelLoadError> {
+        let malformed = file.malformed("there is no `[CLS]`, `[SEP]` or `[UNK]`");
+        Self::of(file.bytes).ok_or(malformed)
+    }
+
+    fn of(vocabulary: Cow<'static, [u8]>) -> Option<Self> {
+        let pieces = Vocabulary::new(vocabulary)?;
+        let number = |piece: &str| pieces.find("", piece);
         let (begin, end, unknown) = (number("[CLS]")?, number("[SEP]")?, number("[UNK]")?);
         Some(Self { pieces, begin, end, unknown })
     }
@@ -63,12 +98,8 @@ impl Tokenizer {
             let found =
                 rest.char_indices().map(|(at, sign)| at + sign.len_utf8()).rev().find_map(|end| {
                     let piece = rest.get(..end)?;
-                    let number = if inside {
-                        self.pieces.get(format!("##{piece}").as_str())
-                    } else {
-                        self.pieces.get(piece)
-                    };
-                    Some((*number?, end))
+                    let prefix = if inside { "##" } else { "" };
+                    Some((self.pieces.find(prefix, piece)?, end))
                 });
             let Some((number, end)) = found else {
                 tokens.truncate(before);
@@ -123,6 +154,8 @@ fn is_alone(sign: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::{Tokenizer, words};
 
     #[test]
@@ -136,11 +169,13 @@ mod tests {
 
     #[test]
     fn the_longest_pieces_are_taken() {
-        let tokenizer =
-            Tokenizer::of("[PAD]\n[UNK]\n[CLS]\n[SEP]\nplay\n##ing\n##in\n##g\nthe").unwrap();
+        let tokenizer = Tokenizer::of(Cow::Borrowed(
+            b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nplay\n##ing\n##in\n##g\nthe",
+        ))
+        .unwrap();
         assert_eq!(tokenizer.read_text("The playing", 10), [2, 8, 4, 5, 3]);
         assert_eq!(tokenizer.read_text("xyz the", 10), [2, 1, 8, 3]);
         assert_eq!(tokenizer.read_text("the the the the", 3), [2, 8, 3]);
-        assert!(Tokenizer::of("a\nb").is_none());
+        assert!(Tokenizer::of(Cow::Borrowed(b"a\nb")).is_none());
     }
 }

@@ -1,11 +1,12 @@
 //! Named tensors of a file in the `safetensors` format.
 
-use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
+use std::{borrow::Cow, collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
-use ndarray::{Array1, Array2};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
+
+use crate::encoder::matrix::Matrix;
 
 /// Why a model cannot be loaded.
 #[derive(Debug, Error)]
@@ -28,11 +29,35 @@ pub enum ModelLoadError {
     },
 }
 
+/// The bytes of a file of a model, in memory or part of the program.
+pub(crate) struct ModelFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Cow<'static, [u8]>,
+}
+
+impl ModelFile {
+    pub(crate) fn read(path: PathBuf) -> Result<Self, ModelLoadError> {
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Self { path, bytes: Cow::Owned(bytes) }),
+            Err(source) => Err(ModelLoadError::Unreadable { path, source }),
+        }
+    }
+
+    pub(crate) fn built_in(name: &str, bytes: &'static [u8]) -> Self {
+        Self { path: Path::new("built-in").join(name), bytes: Cow::Borrowed(bytes) }
+    }
+
+    pub(crate) fn malformed(&self, reason: impl Into<String>) -> ModelLoadError {
+        ModelLoadError::Malformed { path: self.path.clone(), reason: reason.into() }
+    }
+}
+
 /// The tensors of a file.
 pub(crate) struct Weights {
-    path: PathBuf,
+    file: ModelFile,
     tensors: BTreeMap<String, Tensor>,
-    data: Vec<u8>,
+    /// Where the data of the tensors begins.
+    start: usize,
 }
 
 #[derive(Deserialize)]
@@ -43,55 +68,78 @@ struct Tensor {
 }
 
 impl Weights {
-    pub(crate) fn read(path: &Path) -> Result<Self, ModelLoadError> {
-        let mut data = fs::read(path)
-            .map_err(|source| ModelLoadError::Unreadable { path: path.to_owned(), source })?;
-        let broken = |reason: &str| ModelLoadError::Malformed {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-        };
-        let size = data.first_chunk::<8>().map(|size| u64::from_le_bytes(*size));
+    pub(crate) fn new(file: ModelFile) -> Result<Self, ModelLoadError> {
+        let size = file.bytes.first_chunk::<8>().map(|size| u64::from_le_bytes(*size));
         let size = size.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
-        let end = size.checked_add(8).filter(|end| *end <= data.len());
-        let end = end.ok_or_else(|| broken("it is too short for its header"))?;
-        let header = data.get(8..end).unwrap_or_default();
+        let start = size.checked_add(8).filter(|end| *end <= file.bytes.len());
+        let start = start.ok_or_else(|| file.malformed("it is too short for its header"))?;
+        let header = file.bytes.get(8..start).unwrap_or_default();
         let header: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_slice(header).map_err(|_| broken("its header is not JSON"))?;
+            serde_json::from_slice(header).map_err(|_| file.malformed("its header is not JSON"))?;
         let tensors = header
             .into_iter()
             .filter_map(|(name, raw)| Some((name, serde_json::from_str(raw.get()).ok()?)))
             .collect();
-        data.drain(..end);
-        Ok(Self { path: path.to_owned(), tensors, data })
-    }
-
-    fn missing(&self, name: &str) -> ModelLoadError {
-        let reason = format!("`{name}` is missing, or not as it should be");
-        ModelLoadError::Malformed { path: self.path.clone(), reason }
-    }
-
-    fn values(&self, name: &str) -> Option<(&[usize], Vec<f32>)> {
-        let tensor = self.tensors.get(name).filter(|tensor| tensor.dtype == "F32")?;
-        let (start, end) = tensor.data_offsets;
-        let bytes = self.data.get(start..end)?;
-        let values = bytes.chunks_exact(4).filter_map(|four| four.first_chunk::<4>());
-        Some((&tensor.shape, values.map(|four| f32::from_le_bytes(*four)).collect()))
+        Ok(Self { file, tensors, start })
     }
 
     /// A vector of this length.
-    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelLoadError> {
-        let found = self.values(name).filter(|(shape, _)| *shape == [length]);
-        found.map(|(_, values)| Array1::from(values)).ok_or_else(|| self.missing(name))
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelLoadError> {
+        let read = || {
+            let tensor = self.tensors.get(name)?;
+            (tensor.shape == [length] && tensor.dtype == "F32").then(|| self.floats(tensor))?
+        };
+        read().filter(|values| values.len() == length).ok_or_else(|| self.missing(name))
     }
 
-    /// A matrix with this number of columns.
-    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, ModelLoadError> {
+    /// The first row of a matrix of floating-point numbers with this number of columns.
+    pub(crate) fn first_row(&self, name: &str, columns: usize) -> Result<Vec<f32>, ModelLoadError> {
         let read = || {
-            let (shape, values) = self.values(name)?;
-            let &[rows, found] = shape else { return None };
-            let table = Array2::from_shape_vec((rows, found), values).ok()?;
-            (found == columns).then_some(table)
+            let tensor = self.tensors.get(name).filter(|tensor| tensor.dtype == "F32")?;
+            Some(self.floats(tensor)?.get(..columns)?.to_vec())
         };
         read().ok_or_else(|| self.missing(name))
+    }
+
+    /// A matrix with this number of columns. One of floating-point numbers is quantised.
+    pub(crate) fn matrix(&self, name: &str, columns: usize) -> Result<Matrix, ModelLoadError> {
+        let read = || {
+            let tensor = self.tensors.get(name)?;
+            let &[rows, found] = tensor.shape.as_slice() else { return None };
+            if found != columns {
+                return None;
+            }
+            match tensor.dtype.as_str() {
+                "F32" => Matrix::quantised(&self.floats(tensor)?, columns),
+                "I8" => {
+                    let scales = self.vector(&format!("{name}.scale"), rows).ok()?;
+                    Matrix::new(self.bytes(tensor)?, columns, scales)
+                }
+                _ => None,
+            }
+        };
+        read().ok_or_else(|| self.missing(name))
+    }
+
+    /// The error of a tensor that is missing or has another shape.
+    pub(crate) fn missing(&self, name: &str) -> ModelLoadError {
+        self.file.malformed(format!("`{name}` is missing, or not as it should be"))
+    }
+
+    /// The bytes of a tensor, copied only if the file is in memory.
+    fn bytes(&self, tensor: &Tensor) -> Option<Cow<'static, [u8]>> {
+        let (start, end) = tensor.data_offsets;
+        let range = self.start.checked_add(start)?..self.start.checked_add(end)?;
+        match &self.file.bytes {
+            Cow::Borrowed(bytes) => bytes.get(range).map(Cow::Borrowed),
+            Cow::Owned(bytes) => Some(Cow::Owned(bytes.get(range)?.to_vec())),
+        }
+    }
+
+    fn floats(&self, tensor: &Tensor) -> Option<Vec<f32>> {
+        let (start, end) = tensor.data_offsets;
+        let range = self.start.checked_add(start)?..self.start.checked_add(end)?;
+        let numbers = self.file.bytes.get(range)?.chunks_exact(4);
+        numbers.map(|four| Some(f32::from_le_bytes(*four.first_chunk()?))).collect()
     }
 }

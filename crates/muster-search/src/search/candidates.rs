@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Admit, Named, Place, score::Scorer};
-use crate::{index::Index, query::Query};
+use crate::{document_set::DocumentSet, index::Index, query::Query};
 
 /// A document after the scan.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub(super) struct Candidates<'a> {
     best: BinaryHeap<Reverse<Ranked<'a>>>,
     /// Documents whose upper bound, but not whose score, may exceed the worst of the best.
     waiting: Vec<(Key, Candidate)>,
+    /// All documents that were offered.
+    matching: DocumentSet,
 }
 
 impl<'a> Candidates<'a> {
@@ -43,11 +45,13 @@ impl<'a> Candidates<'a> {
         limit: usize,
     ) -> Self {
         let scorer = Scorer::new(index, query);
-        Self { index, admit, limit, scorer, best: BinaryHeap::new(), waiting: Vec::new() }
+        let (best, waiting) = (BinaryHeap::new(), Vec::new());
+        Self { index, admit, limit, scorer, best, waiting, matching: DocumentSet::of(index) }
     }
 
     /// Adds a document unless enough others are certainly better.
     pub(super) fn offer(&mut self, candidate: Candidate) {
+        self.matching.insert(candidate.part, candidate.document);
         let named = candidate.named;
         let bound = Key { named, score: self.scorer.bound(&candidate) };
         if self.out_of_reach(bound) {
@@ -60,8 +64,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The best documents with their scores, the best first.
-    pub(super) fn best(mut self) -> Vec<(Candidate, f32)> {
+    /// The best documents with their scores, the best first; and all that were offered.
+    pub(super) fn best(mut self) -> (Vec<(Candidate, f32)>, DocumentSet) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|(bound, _)| !self.out_of_reach(*bound));
         waiting.sort_unstable_by_key(|(bound, _)| Reverse(*bound));
@@ -72,7 +76,8 @@ impl<'a> Candidates<'a> {
             self.judge(candidate);
         }
         let ranked = self.best.into_sorted_vec().into_iter();
-        ranked.map(|Reverse(ranked)| (ranked.candidate, ranked.key.score)).collect()
+        let ranked = ranked.map(|Reverse(ranked)| (ranked.candidate, ranked.key.score));
+        (ranked.collect(), self.matching)
     }
 
     /// Adds a document to the best if it is visible and good enough.

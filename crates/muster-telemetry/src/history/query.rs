@@ -1,27 +1,24 @@
 //! Queries of the history.
 //!
 //! A query reads segments from the newest to the oldest, one at a time, and stops when it has enough. There is no
-//! index: a hundred thousand calls are a few megabytes, which are scanned in milliseconds.
+//! index: a hundred thousand calls are a few megabytes, which are scanned in milliseconds. Only the numbers of whole
+//! segments are kept in memory.
 
 use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
     io,
     path::Path,
     time::{Duration, SystemTime},
 };
 
-use muster_api::calls::{CallInfo, CallList, CallStats, CallTotals, HourCalls, ToolCalls};
-use muster_core::{call::Role, json::Raw, observer::CallStatus};
+use muster_api::calls::{CallInfo, CallList, CallStats};
+use muster_core::{json::Raw, observer::CallStatus};
 use serde_json::value::RawValue;
 
 use super::{
     codec::{SegmentReader, StoredCall},
     segment::{Segment, segments},
+    sums::{CallSums, HOUR, SegmentSums},
 };
-
-/// The length of an hour in microseconds.
-const HOUR: u64 = 3_600_000_000;
 
 /// A selection of calls. An empty field matches everything.
 #[derive(Debug, Clone, Default)]
@@ -83,9 +80,18 @@ impl<'a> Matcher<'a> {
             && caller.as_ref().is_none_or(|who| *who == call.subject || *who == call.token)
     }
 
-    /// The segments that may hold such calls, newest first, each with its bytes.
-    fn segments(&self, folder: &Path) -> impl Iterator<Item = io::Result<Vec<u8>>> + use<> {
-        let mut all = segments(folder);
+    /// Whether it takes every call of a segment.
+    fn takes_all(&self, sums: &CallSums) -> bool {
+        let CallFilter { server, tool, caller, status, before, after, since: _, until: _ } =
+            self.filter;
+        let names = [server, tool, caller];
+        names.iter().all(|name| name.is_none())
+            && (status.is_none() && before.is_none() && after.is_none())
+            && sums.began.is_some_and(|(first, last)| self.since <= first && last <= self.until)
+    }
+
+    /// Of all segments those that may hold such calls, newest first.
+    fn segments(&self, mut all: Vec<Segment>) -> impl Iterator<Item = Segment> + use<> {
         // A segment ends where the next one begins.
         let ends: Vec<u64> = all.iter().skip(1).map(|next| next.first).chain([u64::MAX]).collect();
         let (before, after) = (self.filter.before, self.filter.after);
@@ -95,7 +101,7 @@ impl<'a> Matcher<'a> {
             before.is_none_or(|before| segment.first < before)
                 && after.is_none_or(|after| end > after.saturating_add(1))
         });
-        all.into_iter().rev().map(|segment: Segment| segment.read())
+        all.into_iter().rev()
     }
 }
 
@@ -103,8 +109,8 @@ impl<'a> Matcher<'a> {
 pub(super) fn list(folder: &Path, filter: &CallFilter, limit: usize) -> io::Result<CallList> {
     let matcher = Matcher::new(filter);
     let mut calls = Vec::new();
-    for bytes in matcher.segments(folder) {
-        let bytes = bytes?;
+    for segment in matcher.segments(segments(folder)) {
+        let bytes = segment.read()?;
         let Some(reader) = SegmentReader::new(&bytes) else { continue };
         let mut oldest = u64::MAX;
         let mut found: Vec<StoredCall<'_>> = Vec::new();
@@ -138,87 +144,41 @@ pub(super) fn get(folder: &Path, id: u64) -> io::Result<Option<CallInfo>> {
     Ok(found.as_ref().map(info))
 }
 
-/// The calls in numbers: all, by tool, and by hour.
-pub(super) fn stats(folder: &Path, filter: &CallFilter) -> io::Result<CallStats> {
+/// The calls in numbers: all, by hour, and by tool for at most `limit` tools.
+pub(super) fn stats(
+    folder: &Path,
+    filter: &CallFilter,
+    limit: usize,
+    known: &SegmentSums,
+) -> io::Result<CallStats> {
     let matcher = Matcher::new(filter);
-    let mut total = Sum::default();
-    let mut tools: BTreeMap<(String, String), Sum> = BTreeMap::new();
-    let mut hours: BTreeMap<u64, Sum> = BTreeMap::new();
-    let mut first = u64::MAX;
-    for bytes in matcher.segments(folder) {
-        let bytes = bytes?;
-        let Some(reader) = SegmentReader::new(&bytes) else { continue };
-        let mut by_name: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
-        let mut oldest = u64::MAX;
-        for call in reader {
-            oldest = oldest.min(call.began);
-            if matcher.takes(&call) {
-                first = first.min(call.began);
-                total.add(&call);
-                by_name.entry((call.server, call.tool)).or_default().add(&call);
-                hours.entry(call.began / HOUR).or_default().add(&call);
-            }
+    let all = segments(folder);
+    known.retain(|first| all.iter().any(|segment| segment.first == first));
+    let newest = all.last().map(|segment| segment.first);
+    let mut sums = CallSums::default();
+    for segment in matcher.segments(all) {
+        let complete = known.get(segment.first).filter(|sums| matcher.takes_all(sums));
+        if let Some(complete) = complete {
+            sums.merge(&complete);
+            continue;
         }
-        for ((server, tool), sum) in by_name {
-            tools.entry((server.to_owned(), tool.to_owned())).or_default().merge(&sum);
+        let bytes = segment.read()?;
+        let Some(reader) = SegmentReader::new(&bytes) else { continue };
+        let (mut oldest, mut calls) = (u64::MAX, 0);
+        let taken = CallSums::of(reader.filter(|call| {
+            oldest = oldest.min(call.began);
+            calls += 1;
+            matcher.takes(call)
+        }));
+        sums.merge(&taken);
+        if taken.calls() == calls && newest != Some(segment.first) {
+            known.put(segment.first, taken);
         }
         if oldest.saturating_add(24 * HOUR) < matcher.since {
             break;
         }
     }
-    let mut tools: Vec<ToolCalls> = tools
-        .into_iter()
-        .map(|((server, tool), sum)| ToolCalls { server, tool, totals: sum.totals() })
-        .collect();
-    tools.sort_by_key(|tool| Reverse(tool.totals.calls));
-    let hours = hours.into_iter();
-    let hours =
-        hours.map(|(hour, sum)| HourCalls { hour: time(hour * HOUR), totals: sum.totals() });
-    let since = if first == u64::MAX { String::new() } else { time(first) };
-    Ok(CallStats { since, total: total.totals(), tools, hours: hours.collect() })
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    calls: u64,
-    errors: u64,
-    timed: u64,
-    micros: u64,
-    longest: u64,
-    result_bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, call: &StoredCall<'_>) {
-        let timed = call.backend_micros.filter(|_| call.status != CallStatus::Cancelled);
-        self.merge(&Self {
-            calls: 1,
-            errors: u64::from(call.status.is_error()),
-            timed: u64::from(timed.is_some()),
-            micros: timed.unwrap_or_default(),
-            longest: timed.unwrap_or_default(),
-            result_bytes: call.result_bytes,
-        });
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.errors += other.errors;
-        self.timed += other.timed;
-        self.micros = self.micros.saturating_add(other.micros);
-        self.longest = self.longest.max(other.longest);
-        self.result_bytes = self.result_bytes.saturating_add(other.result_bytes);
-    }
-
-    fn totals(&self) -> CallTotals {
-        CallTotals {
-            calls: self.calls,
-            errors: self.errors,
-            average_ms: milliseconds(self.micros.checked_div(self.timed).unwrap_or_default()),
-            longest_ms: milliseconds(self.longest),
-            result_bytes: self.result_bytes,
-        }
-    }
+    Ok(sums.into_stats(limit))
 }
 
 /// A stored call as a reply shows it.
@@ -234,11 +194,7 @@ fn info(call: &StoredCall<'_>) -> CallInfo {
         server_ms: call.backend_micros.map(milliseconds),
         caller: call.subject.to_owned(),
         token: call.token.to_owned(),
-        role: match call.role {
-            Role::Agent => "agent",
-            Role::Operator => "operator",
-        }
-        .to_owned(),
+        role: call.role.as_str().to_owned(),
         surface: call.surface.to_owned(),
         effect: call.effect.map(|effect| effect.to_string()).unwrap_or_default(),
         rule: call.rule.to_owned(),
@@ -256,12 +212,12 @@ pub(super) fn micros(time: SystemTime) -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn time(micros: u64) -> String {
+pub(super) fn time(micros: u64) -> String {
     let micros = i64::try_from(micros).unwrap_or(i64::MAX);
     jiff::Timestamp::from_microsecond(micros).map(|time| time.to_string()).unwrap_or_default()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "durations of centuries are exact")]
-fn milliseconds(micros: u64) -> f64 {
+pub(super) fn milliseconds(micros: u64) -> f64 {
     micros as f64 / 1e3
 }

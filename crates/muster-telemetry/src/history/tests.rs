@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::Path,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -63,7 +64,7 @@ fn calls_survive_a_restart_and_an_incomplete_write() {
     bytes.extend([9, 0, 0, 0, 1, 2]);
     fs::write(&file, bytes).unwrap();
     write(&options, 3..5);
-    let reader = HistoryReader::new(options.folder);
+    let reader = HistoryReader::new(options.folder, Arc::default());
     assert_eq!(ids(&reader, &CallFilter::default(), 10), [5, 4, 3, 2, 1]);
     let one = reader.get(4).unwrap().unwrap();
     assert_eq!((one.server.as_str(), one.status.as_str()), ("db", "failed"));
@@ -78,7 +79,7 @@ fn pages_and_filters() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
     write(&options, 0..20);
-    let reader = HistoryReader::new(options.folder);
+    let reader = HistoryReader::new(options.folder, Arc::default());
     let first = reader.list(&CallFilter::default(), 3).unwrap();
     assert_eq!(first.next, Some(18));
     let next = CallFilter { before: first.next, ..CallFilter::default() };
@@ -106,7 +107,9 @@ fn numbers_by_tool_and_hour() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
     write(&options, 0..90);
-    let stats = HistoryReader::new(options.folder).stats(&CallFilter::default()).unwrap();
+    let stats = HistoryReader::new(options.folder, Arc::default())
+        .stats(&CallFilter::default(), 9)
+        .unwrap();
     assert_eq!((stats.total.calls, stats.total.errors), (90, 30));
     assert_eq!(stats.since, "2027-01-15T08:00:00Z");
     let hours: Vec<_> =
@@ -115,6 +118,48 @@ fn numbers_by_tool_and_hour() {
     let tools: Vec<_> = stats.tools.iter().map(|t| (t.tool.as_str(), t.totals.calls)).collect();
     assert_eq!(tools, [("x_db_t", 45), ("x_git_t", 45)]);
     assert_eq!(stats.tools[1].totals.longest_ms, 1.088);
+}
+
+#[test]
+fn whole_segments_are_counted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = HistoryOptions { max_bytes: 1024 * 1024, ..options(folder.path()) };
+    write(&options, 0..5_000);
+    let all = segments(&options.folder);
+    assert!(all.len() > 2, "{}", all.len());
+    let sums = Arc::default();
+    let reader = HistoryReader::new(options.folder.clone(), Arc::clone(&sums));
+    let fresh = || HistoryReader::new(options.folder.clone(), Arc::default());
+    let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let filters = [
+        CallFilter::default(),
+        CallFilter { since: Some(start + Duration::from_secs(60 * 700)), ..CallFilter::default() },
+        CallFilter { until: Some(start + Duration::from_secs(60 * 700)), ..CallFilter::default() },
+        CallFilter { server: Some("git".to_owned()), ..CallFilter::default() },
+        CallFilter { before: Some(99), ..CallFilter::default() },
+    ];
+    // The first round fills the memory with whole segments, the second one uses it.
+    for filter in filters.iter().chain(&filters) {
+        assert_eq!(reader.stats(filter, 9).unwrap(), fresh().stats(filter, 9).unwrap());
+    }
+    // A segment that is known is not read again, and one that is deleted is not counted.
+    fs::write(&all[1].path, "").unwrap();
+    let calls = |filter: &CallFilter| reader.stats(filter, 9).unwrap().total.calls;
+    assert_eq!(calls(&CallFilter::default()), 5_000);
+    fs::remove_file(&all[1].path).unwrap();
+    assert_eq!(calls(&CallFilter::default()), 5_000 - (all[2].first - all[1].first));
+}
+
+#[test]
+fn only_so_many_tools_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    write(&options, 0..9);
+    let stats = HistoryReader::new(options.folder, Arc::default());
+    let stats = stats.stats(&CallFilter::default(), 1).unwrap();
+    let tools: Vec<_> = stats.tools.iter().map(|t| (t.tool.as_str(), t.totals.calls)).collect();
+    assert_eq!((tools.as_slice(), stats.tool_count), ([("x_git_t", 5)].as_slice(), 2));
+    assert_eq!(stats.total.calls, 9);
 }
 
 #[test]
@@ -127,7 +172,7 @@ fn the_oldest_calls_make_room() {
         .map(|segment| fs::metadata(&segment.path).unwrap().len())
         .sum();
     assert!((200_000..=300_000).contains(&size), "{size}");
-    let reader = HistoryReader::new(options.folder.clone());
+    let reader = HistoryReader::new(options.folder.clone(), Arc::default());
     let newest = ids(&reader, &CallFilter::default(), 1);
     assert_eq!(newest, [20_000]);
     assert!(reader.get(1).unwrap().is_none());

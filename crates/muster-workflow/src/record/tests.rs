@@ -23,6 +23,7 @@ fn opened(spec: &WorkflowSpec, depth: u8) -> JournalEntry {
     let record = RunRecord::begun("1".to_owned(), "w".to_owned(), JsonObject::new(), &at(0));
     let definition = fingerprint(spec);
     let opened = RunStart {
+        most_effect: None,
         record,
         subject: "local".to_owned(),
         toolset: None,
@@ -155,4 +156,23 @@ fn views_of_a_record() {
     assert_eq!((&b["error"], &b["input"]), (&json!("no"), &json!({"x": 1})));
     assert_eq!(record.only_step("c"), None);
     assert_eq!(record.summary().step_count, 2);
+}
+
+#[test]
+fn a_record_of_many_steps_is_bounded_as_a_whole() {
+    let step = |n: usize| {
+        json!({"step_id": format!("s{n}"), "tool": "t", "status": "completed", "started_at": "t",
+            "input": {"x": "x".repeat(1_000)}, "result": "y".repeat(1_000)})
+    };
+    let steps: Vec<Json> = (0..60_000).map(step).collect();
+    let record: RunRecord = serde_json::from_value(json!({
+        "execution_id": "1", "workflow_name": "w", "status": "failed", "started_at": "t", "steps": steps,
+    }))
+    .unwrap();
+    let bounded = record.bounded();
+    let size = serde_json::to_vec(&bounded).unwrap().len();
+    assert!(bounded.truncated && size < 5 << 20, "{size}");
+    let [first, .., last] = bounded.steps.as_slice() else { panic!("no steps") };
+    assert_eq!(first.result, json!("y".repeat(1_000)));
+    assert_eq!((last.step_id.as_str(), &last.result), ("s59999", &Json::Null));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{CallOutcome, Run, RunFailure, RunOutcome, RunResult, StepOutcome, StepPlace};
+use super::{CallOutcome, Run, RunFailure, RunOutcome, RunResult, StepOutcome, StepPlace, Usage};
 use crate::{
     JsonObject, StepAction, WorkflowStep,
     content::ToolContent,
@@ -30,15 +30,19 @@ impl Run<'_> {
             }
         };
         let mut object = self.report(StepStatus::Completed);
-        // The result of the last tool is at the top, unless it is in its step.
-        let is_open = self.workflow.spec.steps.last().is_some_and(|step| {
-            !step.is_visible() && matches!(step.action, StepAction::Tool { .. })
-        });
+        let is_open = self.is_last_open();
         if let Some(Json::Object(last)) = self.last.take().filter(|_| is_open) {
             object.extend(last);
         }
         object.extend(rendered.map(|rendered| ("output".to_owned(), rendered)));
         self.ended(RunResult::Value(Json::Object(object)), None)
+    }
+
+    /// Whether the result of the last tool is at the top, and not in its step.
+    fn is_last_open(&self) -> bool {
+        self.workflow.spec.steps.last().is_some_and(|step| {
+            !step.is_visible() && matches!(step.action, StepAction::Tool { .. })
+        })
     }
 
     pub(super) async fn failed(mut self, stop: RunFailure) -> RunOutcome {
@@ -51,6 +55,8 @@ impl Run<'_> {
         };
         self.put("vars", "failed_step", step.into());
         self.put("vars", "error", error.as_str().into());
+        // What cleans up runs in any case.
+        self.usage = Usage::new(None);
         for step in &self.workflow.spec.on_failure {
             let step = WorkflowStep { allow_failure: true, ..step.clone() };
             let place = StepPlace { group: Some("onFailure"), item: None };
@@ -80,8 +86,10 @@ impl Run<'_> {
     }
 
     fn ended(self, result: RunResult, error: Option<String>) -> RunOutcome {
+        let has_last =
+            error.is_none() && self.workflow.spec.output.is_none() && self.is_last_open();
         let reports = self.steps.into_iter().map(|(report, _)| report).collect();
-        RunOutcome { result, error, reports }
+        RunOutcome { result, error, reports, blocks: self.blocks.finish(has_last) }
     }
 }
 
@@ -97,11 +105,15 @@ pub(super) fn step_outcome(
             if step.is_visible() {
                 report.result = content.value.clone();
             }
+            // The last step outside of groups is not known yet.
+            let is_shown = step.is_visible() || report.group.is_none();
+            let blocks = if is_shown { content.blocks() } else { Vec::new() };
             return StepOutcome {
                 report,
                 value: Some(content.value),
                 used_inputs: seen,
                 stop: None,
+                blocks,
             };
         }
         CallOutcome::Returned(ToolContent { value, text, outcome, .. }) => {
@@ -128,6 +140,7 @@ pub(super) fn step_outcome(
         value: Some(value),
         used_inputs: seen,
         stop: (!step.allow_failure).then_some(stop),
+        blocks: Vec::new(),
     }
 }
 
@@ -153,5 +166,5 @@ pub(super) fn invalid_step(
 ) -> StepOutcome {
     report.status = StepStatus::Failed;
     report.error = Some(error.clone());
-    StepOutcome { report, value: None, used_inputs: seen, stop: Some(RunFailure::Invalid(error)) }
+    StepOutcome::without_result(report, seen, Some(RunFailure::Invalid(error)))
 }

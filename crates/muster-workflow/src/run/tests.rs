@@ -2,6 +2,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tables read better without borrows")]
 
+mod groups;
+
 use std::{
     future::ready,
     pin::pin,
@@ -16,12 +18,15 @@ use muster_core::{backend::BoxFuture, call::Outcome};
 use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
-use super::{CallOutcome, CompletedSteps, Host, JournalNote, RunOutcome, RunResult, run};
+use super::{
+    CallOutcome, CompletedSteps, Host, JournalNote, RunBounds, RunOutcome, RunResult, run,
+};
 use crate::{JsonObject, Workflow, content::ToolContent, definition::read, report::ReplyDetail};
 
 /// Tools: `echo` gives its arguments, `fail` says it failed, `lost` cannot be called, `text` gives text.
 #[derive(Default)]
 struct World {
+    limits: Option<RunBounds>,
     notes: RwLock<Vec<String>>,
     calls: AtomicUsize,
 }
@@ -60,6 +65,10 @@ impl Host for World {
     fn context(&self) -> RenderContext<'_> {
         RenderContext::default()
     }
+
+    fn limits(&self) -> Option<RunBounds> {
+        self.limits
+    }
 }
 
 fn ran_with(
@@ -68,8 +77,17 @@ fn ran_with(
     past: CompletedSteps,
     detail: ReplyDetail,
 ) -> (RunOutcome, String, usize) {
+    ran_in(World::default(), spec, input, past, detail)
+}
+
+fn ran_in(
+    host: World,
+    spec: &Json,
+    input: &Json,
+    past: CompletedSteps,
+    detail: ReplyDetail,
+) -> (RunOutcome, String, usize) {
     let workflow = Workflow::new("w", "default", read(spec).unwrap().spec);
-    let host = World::default();
     let Json::Object(input) = input.clone() else { panic!("not an object") };
     let ended = {
         let mut future = pin!(run(&workflow, input, &host, past, detail));
@@ -233,164 +251,6 @@ fn template_errors_end_the_run() {
 }
 
 #[test]
-fn loops_run_their_steps_for_each_item() {
-    let spec = json!({"steps": [
-        {"id": "each", "forEach": {"items": "{{ .input.list }}", "as": "it", "steps": [
-            {"id": "one", "tool": "echo", "args": {"v": "{{ .vars.it }}", "i": "{{ .vars.it_index }}"}, "output": true},
-            {"id": "two", "tool": "echo", "args": {"was": "{{ .results.one.v }}"}},
-        ]}},
-        {"id": "end", "tool": "echo", "args": {"first": "{{ .results.one_0.v }}", "last": "{{ .results.two.was }}",
-            "n": "{{ len .results.each }}"}},
-    ]});
-    let (answer, error, notes) = ran(spec.clone(), json!({"list": ["x", "y"]}));
-    assert_eq!(error, None);
-    assert_eq!(
-        notes,
-        "each/one_0? each/one_0! each/two_0? each/two_0! each/one_1? each/one_1! each/two_1? each/two_1! \
-         end? end!"
-    );
-    assert_eq!(
-        (&answer["first"], &answer["last"], &answer["n"]),
-        (&json!("x"), &json!("y"), &json!("2"))
-    );
-    assert_eq!(
-        answer["steps"],
-        json!([
-            {"id": "one", "tool": "echo", "status": "completed", "result": {"v": "x", "i": 0}},
-            {"id": "two", "tool": "echo", "status": "completed"},
-            {"id": "one", "tool": "echo", "status": "completed", "result": {"v": "y", "i": 1}},
-            {"id": "two", "tool": "echo", "status": "completed"},
-            {"id": "end", "tool": "echo", "status": "completed"},
-        ])
-    );
-    let wrong = |list: Json, kind: &str| {
-        let (answer, _, _) = ran(spec.clone(), json!({"list": list}));
-        assert_eq!(
-            answer["no result"],
-            format!(
-                "forEach step each: items expression \"{{{{ .input.list }}}}\" resolved to {kind}, \
-                 expected a list"
-            )
-        );
-    };
-    wrong(json!("x"), "string");
-    wrong(json!({}), "map[string]interface {}");
-    wrong(Json::Null, "nil");
-}
-
-#[test]
-fn a_loop_over_nothing_has_no_steps() {
-    let spec = json!({"steps": [{"id": "e", "forEach": {"items": [], "steps": [{"id": "a", "tool": "echo"}]}}]});
-    check(spec, json!({}), &[("/status", json!("completed")), ("/steps", Json::Null)]);
-}
-
-#[test]
-fn loop_variables_end_with_the_loop() {
-    let nested = |after: &str| {
-        json!({"steps": [
-            {"id": "e", "forEach": {"items": [1], "steps": [{"id": "a", "tool": "text"}]}},
-            {"id": "b", "tool": "echo", "args": {"x": after}},
-        ]})
-    };
-    for name in ["item", "item_index"] {
-        let (answer, _, _) = ran(nested(&format!("{{{{ .vars.{name} }}}}")), json!({}));
-        let error = answer["no result"].as_str().unwrap();
-        assert!(error.contains(&format!("map has no entry for key \"{name}\"")), "{error}");
-    }
-}
-
-#[test]
-fn a_failing_loop_stops_at_its_item() {
-    let spec = |tool: &str, inner: bool, outer: bool| {
-        json!({"steps": [
-            {"id": "e", "allow_failure": outer, "forEach": {"items": ["x", "y"], "steps": [
-                {"id": "a", "tool": "echo", "args": {"v": "{{ .vars.item }}"}},
-                {"id": "b", "tool": tool, "allow_failure": inner},
-            ]}},
-            {"id": "c", "tool": "echo", "args": {"known": "{{ hasKey .results \"b_0\" }}"}, "output": true},
-        ]})
-    };
-    let ids = |answer: &Json| -> String {
-        let steps = answer["steps"].as_array().unwrap().iter();
-        steps.map(|step| step["id"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
-    };
-    let (answer, error, _) = ran(spec("gone", false, false), json!({}));
-    assert_eq!((ids(&answer).as_str(), &answer["status"]), ("a b", &json!("failed")));
-    assert_eq!(answer["steps"][1]["error"], "tool gone is not available");
-    assert_eq!(error.as_deref(), Some("step b failed: tool gone is not available"));
-    let (answer, _, _) = ran(spec("fail", false, false), json!({}));
-    assert_eq!(answer, json!({"tool said": "it went wrong"}));
-    let (answer, error, _) = ran(spec("gone", false, true), json!({}));
-    assert_eq!(
-        (ids(&answer).as_str(), &answer["status"], error),
-        ("a b c", &json!("completed"), None)
-    );
-    assert_eq!(answer["steps"][2]["result"]["known"], json!(false));
-    let (answer, _, _) = ran(spec("fail", true, false), json!({}));
-    assert_eq!((ids(&answer).as_str(), &answer["status"]), ("a b a b c", &json!("completed")));
-    assert_eq!(answer["steps"][4]["result"]["known"], json!(true));
-}
-
-#[test]
-fn steps_of_two_groups_may_share_ids() {
-    let group = |id: &str, x: u8| json!({"id": id, "forEach": {"items": [x], "steps": [{"id": "a", "tool": "echo", "args": {"x": x}}]}});
-    let spec = json!({"steps": [group("e", 1), group("f", 2)]});
-    let (first, notes, _) =
-        ran_with(&spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
-    assert_eq!(notes, "e/a_0? e/a_0! f/a_0? f/a_0!");
-    // A resumed run does not take the step of one group for the step of the other.
-    let done = first.reports[0].clone();
-    let past = CompletedSteps::from([(done.key(), (done, json!({"x": 1})))]);
-    let (_, notes, calls) = ran_with(&spec, &json!({}), past, ReplyDetail::Visible);
-    assert_eq!((notes.as_str(), calls), ("f/a_0? f/a_0!", 1));
-}
-
-#[test]
-fn a_group_is_in_the_result_only_if_skipped() {
-    let spec = json!({"steps": [{"id": "p", "condition": {"template": "{{ eq .input.env \"prod\" }}"},
-        "parallel": [{"id": "a", "tool": "echo"}]}]});
-    check(spec.clone(), json!({"env": "prod"}), &[("/steps/0/id", json!("a"))]);
-    let (answer, _, _) = ran(spec, json!({"env": "test"}));
-    assert_eq!(
-        answer["steps"],
-        json!([{"id": "p", "tool": "", "status": "skipped", "condition_evaluation": false,
-            "condition_result": false, "condition_tool": "template"}])
-    );
-}
-
-#[test]
-fn parallel_steps_see_earlier_results_only() {
-    let spec = |tool: &str, allow: bool| {
-        json!({"steps": [
-            {"id": "p", "parallel": [
-                {"id": "a", "tool": "echo", "args": {"x": 1}},
-                {"id": "b", "tool": tool},
-            ], "allowFailure": allow},
-            {"id": "c", "tool": "echo", "args": {"a": "{{ .results.a.x }}"}},
-        ]})
-    };
-    check(
-        spec("text", false),
-        json!({}),
-        &[("/a", json!(1)), ("/steps/0/id", json!("a")), ("/steps/1/status", json!("completed"))],
-    );
-    let (answer, error, _) = ran(spec("gone", false), json!({}));
-    assert_eq!(error.as_deref(), Some("step b failed: tool gone is not available"));
-    assert_eq!(
-        (&answer["status"], &answer["steps"][0]["status"]),
-        (&json!("failed"), &json!("completed"))
-    );
-    check(spec("fail", true), json!({}), &[("/a", json!(1)), ("/steps/1/status", json!("failed"))]);
-    // A template that cannot be resolved ends the run, although failures are allowed.
-    let unresolved = json!({"steps": [{"id": "p", "allowFailure": true, "parallel": [
-        {"id": "a", "tool": "gone"},
-        {"id": "b", "tool": "echo", "args": {"x": "{{ .results.a }}"}},
-    ]}]});
-    let (answer, _, _) = ran(unresolved, json!({}));
-    assert!(answer["no result"].as_str().unwrap().contains("arguments for step b"), "{answer}");
-}
-
-#[test]
 fn on_failure_steps() {
     let spec = json!({
         "steps": [{"id": "a", "tool": "gone"}],
@@ -495,4 +355,44 @@ fn completed_steps_are_not_repeated() {
     let (ended, notes, calls) = ran_with(&spec, &json!({}), past, ReplyDetail::Visible);
     let RunResult::Value(result) = ended.result else { panic!("no result") };
     assert_eq!((result["x"].clone(), notes.as_str(), calls), (json!(7), "b? b!", 1));
+}
+
+#[track_caller]
+fn check_limits(limits: RunBounds, spec: Json, error: &str, calls: usize) {
+    let host = World { limits: Some(limits), ..World::default() };
+    let (ended, notes, made) =
+        ran_in(host, &spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
+    let said = ended.error.unwrap_or_default();
+    assert!(said.starts_with(error), "{said}");
+    assert_eq!(made, calls, "{notes}");
+}
+
+#[test]
+fn limits_end_a_run_also_where_steps_may_fail() {
+    let limits = RunBounds { calls: 5, bytes: 1 << 20 };
+    let each = |step: Json| {
+        let items = json!([1, 2, 3, 4, 5, 6, 7, 8]);
+        json!({"steps": [{"id": "all", "forEach": {"items": items, "steps": [step]}, "allowFailure": true}],
+            "onFailure": [{"id": "after", "tool": "echo"}]})
+    };
+    let made = "the run makes more than 5 calls";
+    check_limits(limits, each(json!({"id": "a", "tool": "echo", "allowFailure": true})), made, 6);
+    // Steps that are skipped are journaled, too.
+    let skipped = json!({"id": "a", "tool": "echo", "condition": {"template": "{{ false }}"}});
+    check_limits(limits, each(skipped), made, 1);
+    let asking = json!({"id": "a", "tool": "echo", "condition": {"tool": "fail", "expect": {"success": true}}});
+    check_limits(limits, each(asking), made, 3);
+    let limits = RunBounds { calls: 100, bytes: 3_000 };
+    let text = "x".repeat(400);
+    let long = json!({"id": "a", "tool": "echo", "args": {"t": text}, "allowFailure": true});
+    check_limits(limits, each(long.clone()), "the results of the run are larger than 0 MiB", 5);
+    let parallel: Vec<Json> = (0..8)
+        .map(|n| {
+            let mut step = long.clone();
+            step["id"] = json!(format!("s{n}"));
+            step
+        })
+        .collect();
+    let spec = json!({"steps": [{"id": "all", "parallel": parallel}]});
+    check_limits(limits, spec, "the results of the run are larger than 0 MiB", 8);
 }

@@ -49,6 +49,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
         args.log_level.into(),
         log::ArgumentValues::Shown,
         log_file.as_deref().map(AsRef::as_ref),
+        log::LogFormat::Text,
     )
     .map_err(|err| {
         let file = log_file.as_deref().unwrap_or_default();

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
     };
     let mode = AuthMode::parse(args.auth.as_deref())?;
     let level = if args.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    log::install(level, log::ArgumentValues::Hidden, None)
+    log::install(level, log::ArgumentValues::Hidden, None, log::LogFormat::Text)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     let done = if args.mcp_server {
         carry(&CarriedClient {

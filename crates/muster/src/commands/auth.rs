@@ -61,7 +61,7 @@ enum AuthCommand {
         #[arg(long)]
         silent: bool,
     },
-    /// Log out: delete the stored token
+    /// Log out: end the login at the gateway and delete the stored token
     Logout {
         /// Log out from all gateways
         #[arg(long)]
@@ -94,14 +94,14 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
                 match server {
                     Some(server) => login::server(&at.target()?, server, prompt, at).await,
                     None if *all => login::all(&at.target()?, prompt, at).await,
-                    None => login::gateway(&at.target()?, prompt).await.map(drop),
+                    None => login::gateway_with_sso(&at.target()?, prompt, at).await,
                 }
             }
-            AuthCommand::Logout { all: true, yes, .. } => logout::all(*yes, at),
+            AuthCommand::Logout { all: true, yes, .. } => logout::all(*yes, at).await,
             AuthCommand::Logout { server: Some(server), .. } => {
                 logout::server(&at.target()?, server).await
             }
-            AuthCommand::Logout { server: None, .. } => logout::gateway(&at.target()?, at),
+            AuthCommand::Logout { server: None, .. } => logout::gateway(&at.target()?, at).await,
             AuthCommand::Status { server: Some(server) } => {
                 status::server(&at.target()?, server).await
             }

@@ -10,10 +10,7 @@ use muster_client::{
         tool_response::{ContentBlock, ToolResponse},
     },
 };
-use muster_core::{
-    json::{Raw, raw},
-    meta_tools,
-};
+use muster_core::json::{Raw, raw};
 use serde_json::Value;
 
 use super::{
@@ -77,7 +74,8 @@ pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &Tool
     if words.pairs.is_empty() {
         return words.typed(&Value::Null);
     }
-    let schema = if meta_tools::is_meta_tool(tool) {
+    let is_meta_tool = session.remote.is_meta_tool(tool).await.unwrap_or_default();
+    let schema = if is_meta_tool {
         listed_schema(session, tool).await
     } else {
         inventory::describe(&session.remote, tool).await.ok().map(|tool| tool.schema)

@@ -4,17 +4,17 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
-use muster_api::calls::CallList;
-use muster_core::json::RawObject;
+use muster_api::{calls::CallList, workflow::WorkflowDraft};
+use muster_core::json::{RawObject, raw};
 use muster_engine::events::parse_time;
 
 use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
     output::{
-        Printer,
+        self, Printer,
         format::{OutputFormat, OutputStyle},
-        reply::ReplyView as _,
+        reply::{self, ReplyView as _},
     },
     process,
 };
@@ -36,10 +36,11 @@ Examples:
   muster calls --status error --since 1h
   muster calls --server github --output json
   muster calls 1234
+  muster calls --caller ci --limit 3 --draft release
   muster calls --follow")]
 pub(crate) struct Calls {
     /// Show this call in full
-    #[arg(value_name = "ID", conflicts_with_all = ["follow", "limit", "before", "server", "tool", "caller", "status", "since", "until"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["follow", "draft", "limit", "before", "server", "tool", "caller", "status", "since", "until"])]
     id: Option<u64>,
     #[command(flatten)]
     filter: CallFilterArgs,
@@ -49,6 +50,9 @@ pub(crate) struct Calls {
     /// Show calls before the one with this id
     #[arg(long, value_name = "ID")]
     before: Option<u64>,
+    /// Print these calls as the draft of a workflow with this name, for `muster create workflow` or a file in `workflows/`
+    #[arg(long, value_name = "NAME", conflicts_with = "follow")]
+    draft: Option<String>,
     /// Show new calls as they end
     #[arg(short, long, conflicts_with = "before")]
     follow: bool,
@@ -111,6 +115,10 @@ pub(crate) fn run(args: &Calls) -> Result<ExitCode, CommandError> {
     process::block_on(async {
         let session = args.gateway.open().await?;
         let done = match (args.id, args.follow) {
+            _ if args.draft.is_some() => {
+                let name = args.draft.as_deref().unwrap_or_default();
+                draft(&session, &arguments, name).await
+            }
             (Some(id), _) => {
                 let mut one = RawObject::new();
                 one.set_value("id", &id);
@@ -122,6 +130,32 @@ pub(crate) fn run(args: &Calls) -> Result<ExitCode, CommandError> {
         session.close().await;
         done
     })
+}
+
+/// Prints the selected calls as the draft of a workflow.
+async fn draft(
+    session: &GatewaySession,
+    arguments: &RawObject<'static>,
+    name: &str,
+) -> Result<(), CommandError> {
+    const DRAFT: &str = "core_calls_draft";
+    let page: CallList = session.remote.reply(LIST, &arguments.to_raw()).await?;
+    if page.calls.is_empty() {
+        return Err(CommandError::new("no call matches, so there is nothing to draft"));
+    }
+    let mut wanted = RawObject::new();
+    wanted.set_value("calls", &page.calls.iter().map(|call| call.id).collect::<Vec<_>>());
+    wanted.set_value("name", name);
+    let mut draft: WorkflowDraft = session.remote.reply(DRAFT, &wanted.to_raw()).await?;
+    for note in std::mem::take(&mut draft.notes) {
+        output::hint(&note);
+    }
+    let format = match session.style.format {
+        OutputFormat::Json => OutputFormat::Json,
+        OutputFormat::Table | OutputFormat::Wide | OutputFormat::Yaml => OutputFormat::Yaml,
+    };
+    let style = OutputStyle { format, ..session.style };
+    Printer::stdout().line(&reply::text(DRAFT, raw(&draft).get(), style)?)
 }
 
 /// Prints new calls until it is stopped, oldest first.

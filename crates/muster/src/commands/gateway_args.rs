@@ -119,7 +119,12 @@ impl GatewayArgs {
     /// Connects to the gateway, with a login if it requires one.
     pub(crate) async fn open(&self) -> Result<GatewaySession, CommandError> {
         if self.debug {
-            log::install(LevelFilter::DEBUG, log::ArgumentValues::Hidden, None)?;
+            log::install(
+                LevelFilter::DEBUG,
+                log::ArgumentValues::Hidden,
+                None,
+                log::LogFormat::Text,
+            )?;
         }
         let style = self.style()?;
         let mode = AuthMode::parse(self.auth.as_deref())?;

@@ -114,7 +114,7 @@ fn object(value: Value) -> Map<String, Value> {
 fn server(loaded: Loaded<mcpserver::McpServer>) -> Manifest {
     let server = loaded.value;
     let mut arguments = object(json!(server.spec));
-    // Whoever applies a file is an operator, and approves it.
+    // Only operators apply files, which approves the server.
     arguments.remove("approval");
     let mut shown = arguments.clone();
     for key in ["env", "headers"] {

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// Manage embedding models, which let search match by meaning
 ///
-/// A model runs inside the gateway and does not use the network. Without one, search uses keywords.
+/// A model runs inside the gateway and does not use the network. One is built in; a model that is added takes its place.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
         What::List => {
             let installed = models::installed()?;
             match installed.is_empty() {
-                true => printer.line("No models; add one with `muster models add`")?,
+                true => printer.line("No models are installed besides the built-in one; add one with `muster models add`")?,
                 false => printer.line(&installed.join("\n"))?,
             }
             Ok(ExitCode::SUCCESS)

@@ -65,7 +65,9 @@ struct Reply {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_terms: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    nearest_tools: Vec<String>,
+    absent_products: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest_servers: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unavailable: Vec<UnavailableServer>,
     /// The tools with everything that the gateway says of them.
@@ -79,14 +81,15 @@ impl Reply {
             [] => String::new(),
             terms => format!("; no tool mentions `{}`", terms.join("`, `")),
         };
+        if let (Some(nearest), [_, ..]) = (self.nearest_servers.first(), &*self.absent_products) {
+            let products = self.absent_products.join(" or ");
+            return Some(format!("nothing here is {products}; the nearest is {nearest}{terms}"));
+        }
         match self.verdict.as_str() {
-            "no_such_tool" if self.nearest_tools.is_empty() => {
+            "no_such_tool" if self.nearest_servers.is_empty() => {
                 Some(format!("no tool matches{terms}"))
             }
-            "no_such_tool" => {
-                let near = self.nearest_tools.join(", ");
-                Some(format!("no tool matches; the nearest are {near}{terms}"))
-            }
+            "no_such_tool" => Some(format!("no tool matches; these are the nearest{terms}")),
             "unsure" => Some(format!("no tool clearly matches; these are the nearest{terms}")),
             _ => terms.strip_prefix("; ").map(str::to_owned),
         }

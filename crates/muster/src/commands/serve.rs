@@ -6,65 +6,43 @@ mod background;
 mod flags;
 mod hints;
 mod idle;
+mod kubernetes;
 mod logins;
 mod logout;
 mod metrics_page;
+mod over_http;
+mod readiness;
+mod replicas;
 mod state;
+mod surfaces;
 mod telemetry;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
 
-use muster_auth::{
-    access::{AccessControl, browser_sessions::BrowserSessions},
-    client::OAuthClient,
-    clock::Clock,
-    server::AuthServer,
-};
+use muster_auth::{access::directory::AccessDirectory, server::AuthServer};
 use muster_client::{
-    env_vars, models,
+    env_vars,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{Aggregator, ServeTransport, Settings};
-use muster_console::{Console, ConsolePorts};
-use muster_core::{
-    call::Caller,
-    credentials::WebPages,
-    json::raw,
-    policy::DestructiveTools,
-    request::{ServerCapabilities, ServerInfo},
-};
+use muster_config::settings::{Aggregator, ServeTransport};
+use muster_core::{call::Caller, policy::DestructiveTools, request::ServerInfo};
 use muster_engine::{
     engine::{Engine, EngineOptions},
     store::{ConfigStore, Files},
-    view::View,
 };
 use muster_exec::{descriptors, detached, launcher::Launcher};
-use muster_gateway::{
-    dispatch::Dispatcher,
-    embeddings::ToolEmbeddings,
-    front::Front,
-    outputs::Outputs,
-    surface::{Surface, discovery::DiscoverySurface, meta::Meta},
-};
 use muster_mcp::{
-    curl_line::curl_line,
-    http::{self, DrainOutcome, HealthResponse, HttpOptions},
+    http::DrainOutcome,
     server::Server,
     stdio::{self, Input, Output},
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
-use muster_telemetry::Telemetry;
-use serde::Serialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
 use tracing::level_filters::LevelFilter;
 
+#[cfg(feature = "kubernetes")]
+pub(crate) use self::kubernetes::access as cluster_access;
 pub(crate) use self::{
     args::Serve,
     background::{BackgroundRole, parse_duration},
@@ -72,7 +50,10 @@ pub(crate) use self::{
     state::options as client_options,
 };
 use self::{
-    args::SurfaceArg, logout::Logout, metrics_page::MetricsPage, state::GatewayState,
+    kubernetes::ClusterMode,
+    over_http::{HttpGateway, StopSignals},
+    state::GatewayState,
+    surfaces::{dispatcher, fronts, surface},
     telemetry::GatewayTelemetry,
 };
 use crate::{
@@ -80,15 +61,6 @@ use crate::{
     bundled,
     error::{CALLS_CUT_OFF, CommandError},
     listen, log, process,
-};
-
-/// The capabilities of the gateway. Servers come and go, so it declares all that one of them may have.
-const CAPABILITIES: ServerCapabilities = ServerCapabilities {
-    tools_change: true,
-    resources: true,
-    prompts: true,
-    completions: true,
-    logging: true,
 };
 
 /// Serves clients until the process is asked to stop.
@@ -100,7 +72,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
         detached::lead_session();
     }
     install_log(args)?;
-    let config = config_path(args)?;
+    let config = config_path(args.config_path.as_ref())?;
     let state = GatewayState::take(args, &config)?;
     let store = ConfigStore::new(config).with_state(state.path());
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
@@ -109,9 +81,12 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
             missing.display()
         );
     }
-    let files = store.load(&Files::default());
+    let mut files = store.load_settings();
     if let Some(error) = files.config_error() {
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
+    }
+    if !files.settings.kubernetes {
+        files = store.load(&Files::default());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(process::releasing_memory(serve(args, state, store, files)));
@@ -130,7 +105,7 @@ pub(crate) fn install_log(args: &Serve) -> Result<(), CommandError> {
         (false, true) => LevelFilter::DEBUG,
         (false, false) => LevelFilter::INFO,
     };
-    log::install(level, log::ArgumentValues::Hidden, None)
+    log::install(level, log::ArgumentValues::Hidden, None, args.log_format)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     if args.enable_events.is_some() {
         tracing::warn!("--enable-events is deprecated: events are always recorded");
@@ -139,8 +114,8 @@ pub(crate) fn install_log(args: &Serve) -> Result<(), CommandError> {
 }
 
 /// The configuration directory.
-pub(crate) fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
-    if let Some(path) = &args.config_path {
+pub(crate) fn config_path(named: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
+    if let Some(path) = named {
         return Ok(path.clone());
     }
     let home = env_vars::get("HOME").ok_or_else(|| {
@@ -159,6 +134,8 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let hastened = process::stop_requested_times(2);
     let settings = Arc::clone(&files.settings);
+    let cluster = ClusterMode::of(&settings).await?;
+    let (store, files) = cluster.definitions(store, files);
     let aggregator = &Aggregator {
         port: args.port.unwrap_or(settings.aggregator.port),
         ..settings.aggregator.clone()
@@ -167,30 +144,39 @@ async fn serve(
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
-    let logins = logins::of(&oauth.server, &files, mode, trust.clone())?;
+    let logins = logins::of(&oauth.server, &files, mode, trust.clone(), &store)?;
+    let replica = replicas::of(&settings.replicas, &oauth.server, &trust)?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
-    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust.clone(), &store)?;
+    // The one client of a pipe has no other gateway to go to.
+    let replica = replica.filter(|_| matches!(listener, Listener::Http(_)));
+    let secrets = (&store, cluster.secrets());
+    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust.clone(), secrets)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = identity();
     let connector = Arc::new(connector(args, &launcher, &identity)?);
-    let connect =
-        Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
+    let connect = with_secrets(&connector, &store, &cluster);
     let observed = GatewayTelemetry::start(&settings, state.path(), trust);
     let telemetry = observed.telemetry.clone();
+    let directory = access.directory(store.root(), logins.as_ref());
     let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
         telemetry: telemetry.clone(),
+        replica: replica.as_ref().map(replicas::link),
+        directory: Some(Arc::<AccessDirectory>::clone(&directory)),
+        timing: cluster.timing(),
         ..EngineOptions::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
-    let surface = surface(args, &engine, state.path());
+    cluster.record_events(&engine);
+    let surface = surface(args, &settings.search, &engine, state.path(), replica.as_ref());
     let dispatcher = dispatcher(&engine, &telemetry, surface.name());
-    let fronts = fronts(args.surface, &identity, surface, &dispatcher, &engine, state.path());
+    let parts = (&dispatcher, &engine);
+    let fronts = fronts(args.surface, &identity, surface, parts, state.path(), replica.as_ref());
     let server = Server::new(fronts.agents);
     let served = match listener {
         Listener::Stdio => {
@@ -198,34 +184,26 @@ async fn serve(
             served.map(|()| DrainOutcome::Finished)
         }
         Listener::Http(listeners) => {
-            // Before anybody learns that the gateway is up; it is removed when the gateway ends.
-            let operator = access.operator_file(&listeners);
-            let url = listen::url(&aggregator.host, &listeners);
-            engine.listening(url.clone());
-            state.publish(&url);
-            if !args.silent {
-                let admitted = access.summary(&listeners, logins.as_ref());
-                hints::print(&url, &root, &admitted, aggregator.transport);
-            }
-            let (guard, lists) = access.guard(logins.as_ref(), operator.as_ref());
-            let console = console(&settings, &guard, &engine, &telemetry, fronts.console)?;
-            let page = MetricsPage::new(&engine, telemetry, &settings.metrics, guard.clone());
-            let mut options =
-                http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
-            options.pages.push(Arc::new(page.counting(Arc::clone(&options.connections))));
-            options.pages.extend(console);
-            let (hasten, connections) =
-                (Arc::clone(&options.hasten), Arc::clone(&options.connections));
-            let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), &engine);
-            let stop = until_either(stop_requested, idle, &engine);
-            tokio::select! {
-                served = http::serve(server, listeners, options, stop) => served,
-                never = logins::keep_up(logins.as_ref(), lists, engine.view()) => match never {},
-                never = idle::hasten_after(hastened, &hasten) => match never {},
-            }
+            let gateway = HttpGateway {
+                args,
+                settings: &settings,
+                aggregator,
+                logins: logins.as_ref(),
+                client: client.as_ref(),
+                replica: replica.as_ref(),
+                engine: &engine,
+                telemetry,
+                directory: &directory,
+                root: &root,
+            };
+            let signals = StopSignals { stop: stop_requested, hasten: hastened };
+            let served =
+                gateway.serve(access, (server, fronts.console), listeners, &mut state, signals);
+            Box::pin(served).await?
         }
     };
-    engine.shut_down().await;
+    cluster.shut_down(engine).await;
+    replicas::retire(replica.as_deref()).await;
     observed.finish().await;
     logins::settle(logins.as_ref(), client.as_deref()).await;
     connector.shut_down().await;
@@ -233,56 +211,14 @@ async fn serve(
     Ok(served?)
 }
 
-/// The dispatcher of calls that agents make through a surface.
-fn dispatcher(engine: &Engine, telemetry: &Telemetry, surface: &'static str) -> Arc<Dispatcher> {
-    let dispatcher = Dispatcher::new(engine.state())
-        .with_principals(engine.principals())
-        .with_observer(telemetry.observer())
-        .serving(surface);
-    Arc::new(dispatcher)
-}
-
-/// Waits until the user stops the gateway, or nobody needs it any more.
-async fn until_either(
-    stop_requested: impl Future<Output = ()>,
-    idle: impl Future<Output = ()>,
-    engine: &Engine,
-) {
-    tokio::select! {
-        () = stop_requested => (),
-        () = idle => (),
-    }
-    engine.prepare_end();
-}
-
-/// The options of HTTP, with the pages of logins.
-fn http_options(
-    engine: &Engine,
-    settings: &Settings,
-    guard: Arc<AccessControl>,
-    logins: Option<&AuthServer>,
-    client: Option<&Arc<OAuthClient>>,
-) -> HttpOptions {
-    let (view, waiting) = (engine.view(), logins.cloned());
-    let mut options = HttpOptions {
-        health: Arc::new(move || health(&view, waiting.as_ref())),
-        grace: Duration::from_secs(settings.aggregator.drain_timeout.into()),
-        on_cut: engine.interrupter(),
-        concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
-        calls_per_second: settings.aggregator.limits.calls_per_second.into(),
-        guard: Some(Arc::<AccessControl>::clone(&guard)),
-        ..logins::options(logins)
-    };
-    options.hosts.extend(settings.access.allowed_hosts.iter().cloned());
-    if let Some(client) = client {
-        options.hosts.extend(client.host());
-        options.pages.push(Arc::new(client.pages()));
-    }
-    if logins.is_some() {
-        let principals = engine.principals();
-        options.pages.push(Arc::new(Logout { guard, principals }));
-    }
-    options
+/// The connector with the secrets that servers refer to: of the cluster, or of the configuration directory.
+fn with_secrets(
+    connector: &Arc<McpConnector>,
+    store: &ConfigStore,
+    cluster: &ClusterMode,
+) -> Arc<SecretConnector<McpConnector>> {
+    let connect = SecretConnector::new(SecretStore::of(store.root()), Arc::clone(connector));
+    Arc::new(connect.in_cluster(cluster.secrets()))
 }
 
 /// How the gateway introduces itself.
@@ -292,52 +228,6 @@ fn identity() -> ServerInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     }
-}
-
-/// The gateway as its clients see it.
-struct Fronts {
-    agents: Arc<Front>,
-    /// The console shows meta-tools, whatever agents see.
-    console: Arc<Front>,
-}
-
-fn fronts(
-    shown: SurfaceArg,
-    identity: &ServerInfo,
-    surface: Box<dyn Surface>,
-    dispatcher: &Arc<Dispatcher>,
-    engine: &Engine,
-    state: &Path,
-) -> Fronts {
-    let front = |surface| {
-        let (identity, changes) = (identity.clone(), engine.changes());
-        Arc::new(Front::new(identity, CAPABILITIES, surface, Arc::clone(dispatcher), changes))
-    };
-    let agents = front(surface);
-    let console = match shown {
-        SurfaceArg::Muster => Arc::clone(&agents),
-        SurfaceArg::Climax => front(Box::new(Meta::storing(Outputs::at(state.join("outputs"))))),
-    };
-    Fronts { agents, console }
-}
-
-/// The pages for operators, unless they are switched off.
-fn console(
-    settings: &Settings,
-    guard: &Arc<AccessControl>,
-    engine: &Engine,
-    telemetry: &Telemetry,
-    surface: Arc<Front>,
-) -> Result<Option<Arc<dyn WebPages>>, CommandError> {
-    if !settings.console.enabled {
-        return Ok(None);
-    }
-    let sessions = BrowserSessions::new(Arc::<AccessControl>::clone(guard), Clock::system())
-        .map_err(|error| CommandError::new(error.to_string()))?;
-    let calls = || Dispatcher::new(engine.state()).with_principals(engine.principals());
-    let changes = calls().with_observer(telemetry.observer()).serving("console");
-    let ports = ConsolePorts { reads: Arc::new(calls()), changes: Arc::new(changes), surface };
-    Ok(Some(Arc::new(Console::new(sessions, ports, curl_line))))
 }
 
 /// The certificate authorities that connections trust.
@@ -357,23 +247,6 @@ fn connector(
     identity: &ServerInfo,
 ) -> Result<McpConnector, CommandError> {
     Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
-}
-
-/// The surface that clients see, with search by meaning if a model is installed.
-fn surface(args: &Serve, engine: &Engine, state: &Path) -> Box<dyn Surface> {
-    match args.surface {
-        SurfaceArg::Climax => {
-            Box::new(DiscoverySurface::storing(Outputs::at(state.join("outputs"))))
-        }
-        SurfaceArg::Muster => {
-            let meta = Meta::storing(Outputs::at(state.join("outputs")));
-            let Some(folder) = models::default_model() else { return Box::new(meta) };
-            let embeddings = ToolEmbeddings::new(Box::new(move || models::load(&folder)));
-            let embeddings = Arc::new(embeddings.cached_in(state.join("meanings/vectors")));
-            engine.embed(Arc::clone(&embeddings));
-            Box::new(meta.with_embeddings(embeddings))
-        }
-    }
 }
 
 /// Where clients connect.
@@ -413,24 +286,4 @@ async fn serve_stdio(server: Server, caller: Caller) -> io::Result<()> {
         served = stdio::serve(server, caller, input, output) => served,
         () = process::stop_requested() => Ok(()),
     }
-}
-
-fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> HealthResponse {
-    #[derive(Serialize)]
-    struct Body {
-        status: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reason: Option<&'static str>,
-        servers: Servers,
-    }
-    #[derive(Serialize)]
-    struct Servers {
-        total: usize,
-        connected: usize,
-    }
-    let view = view.borrow();
-    let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    let reason = logins.and_then(AuthServer::pending_reason);
-    let status = if reason.is_some() { "degraded" } else { "ok" };
-    HealthResponse { body: raw(&Body { status, reason, servers }), ..HealthResponse::ok() }
 }

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Standalone) -> Result<ExitCode, CommandError> {
     }
     args.agent.check()?;
     serve::install_log(serve)?;
-    let config = serve::config_path(serve)?;
+    let config = serve::config_path(serve.config_path.as_ref())?;
     let (folder, private) = state(serve, &config)?;
     let idle_timeout = match private {
         Some(_) => PRIVATE_IDLE_TIMEOUT,

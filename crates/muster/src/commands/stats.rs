@@ -24,8 +24,13 @@ pub(crate) struct Stats {
     gateway: GatewayArgs,
 }
 
+/// The number of tools that are asked for: as many as there can be in a reply.
+const MAX_TOOLS: usize = 1_000;
+
 pub(crate) fn run(args: &Stats) -> Result<ExitCode, CommandError> {
-    let arguments = args.filter.arguments()?.to_raw();
+    let mut arguments = args.filter.arguments()?;
+    arguments.set_value("limit", &MAX_TOOLS);
+    let arguments = arguments.to_raw();
     process::block_on(async {
         let session = args.gateway.open().await?;
         let done = session.show("core_calls_stats", &arguments).await;

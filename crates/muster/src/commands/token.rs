@@ -3,20 +3,21 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
+use muster_api::access::StaticTokenInfo;
 use muster_auth::{
-    access::tokens::{StaticToken, TokenDraft, TokenFile, TokenFileError},
+    access::tokens::{TokenFile, TokenFileError},
     clock::Clock,
 };
 use muster_client::user_dirs;
-use serde::Serialize;
+use muster_core::caller_directory::{TokenDraft, parse_lifetime};
+use muster_engine::token_info::token_info;
 
 use crate::{
     error::CommandError,
     output::{
         self, Format, Printer,
         format::{OutputFormat, OutputStyle},
-        table::Table,
+        reply::ReplyView as _,
     },
 };
 
@@ -106,51 +107,15 @@ fn create(file: &TokenFile, draft: &TokenDraft) -> Result<(), CommandError> {
 }
 
 fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Listed {
-        name: String,
-        role: &'static str,
-        toolset: Option<String>,
-        created: String,
-        expires: Option<String>,
-        expired: bool,
-        last_used: Option<String>,
-    }
-    let now = Clock::system().now();
-    let last_used = file.last_used();
-    let listed = |token: StaticToken| Listed {
-        last_used: last_used.get(&token.digest).copied().map(moment),
-        expired: token.is_expired(now),
-        role: if token.operator { "operator" } else { "agent" },
-        toolset: token.toolset,
-        created: moment(token.created),
-        expires: token.expires.map(moment),
-        name: token.name,
-    };
-    let tokens: Vec<Listed> = file.load().map_err(failure)?.into_iter().map(listed).collect();
+    let tokens = file.described().map_err(failure)?;
+    let tokens: Vec<StaticTokenInfo> = tokens.into_iter().map(token_info).collect();
     let printer = Printer::stdout();
-    if output == Format::Json {
-        return printer.json(&tokens);
+    match output {
+        Format::Json => printer.json(&tokens),
+        Format::Table => {
+            printer.line(&tokens.show(OutputStyle { format: OutputFormat::Table, headings: true }))
+        }
     }
-    if tokens.is_empty() {
-        return printer.line("No tokens. Create one with `muster token create NAME`.");
-    }
-    let style = OutputStyle { format: OutputFormat::Table, headings: true };
-    let mut table =
-        Table::new(["name", "role", "toolset", "created", "expires", "last_used"], style);
-    for token in tokens {
-        let expires = match (token.expires, token.expired) {
-            (None, _) => "never".to_owned(),
-            (Some(moment), false) => moment,
-            (Some(moment), true) => format!("{moment} (expired)"),
-        };
-        let toolset = token.toolset.unwrap_or_else(|| "-".to_owned());
-        let last_used = token.last_used.unwrap_or_else(|| "never".to_owned());
-        let role = token.role.to_owned();
-        table.row([token.name, role, toolset, token.created, expires, last_used]);
-    }
-    printer.line(&table.text())
 }
 
 fn revoke(file: &TokenFile, name: &str) -> Result<(), CommandError> {
@@ -171,48 +136,7 @@ fn failure(error: TokenFileError) -> CommandError {
     }
 }
 
-/// A lifetime in seconds.
 fn lifetime(text: &str) -> Result<u64, String> {
     let wrong = || "expected a number and a unit: `90m`, `12h`, `30d` or `52w`".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds: u64 = match unit {
-        'm' => 60,
-        'h' => 60 * 60,
-        'd' => 24 * 60 * 60,
-        'w' => 7 * 24 * 60 * 60,
-        _ => return Err(wrong()),
-    };
-    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u32>().ok());
-    let number = number.filter(|number| *number > 0).ok_or_else(wrong)?;
-    Ok(seconds.saturating_mul(number.into()))
-}
-
-fn moment(seconds: u64) -> String {
-    let moment =
-        i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    moment.map(|moment| moment.to_string()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lifetime;
-
-    #[test]
-    fn lifetimes() {
-        for (text, expected) in [
-            ("90m", Some(5400)),
-            ("12h", Some(43_200)),
-            ("30d", Some(2_592_000)),
-            ("1w", Some(604_800)),
-            ("0d", None),
-            ("-1d", None),
-            ("30", None),
-            ("d", None),
-            ("", None),
-            ("1.5h", None),
-            ("99999999999d", None),
-        ] {
-            assert_eq!(lifetime(text).ok(), expected, "{text}");
-        }
-    }
+    parse_lifetime(text).ok_or_else(wrong)
 }

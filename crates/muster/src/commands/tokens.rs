@@ -24,10 +24,10 @@ const SAMPLE: usize = 20;
 
 /// Count the tokens that servers and tools cost an agent
 ///
-/// Compares two ways to give an agent your tools, which are those of your servers, your CLI files and your
-/// workflows: to list them all directly, as without a gateway, or to list the meta-tools and to search and
-/// describe each tool that is used. Muster's own and bundled tools are counted in neither. The break-even
-/// point is the number of tools per conversation at which both cost the same.
+/// Compares two ways to give an agent your tools, which are those of your servers and your CLI files: to list them
+/// all directly, under their own names as without a gateway, or to list the meta-tools and to search and describe
+/// each tool that is used. Workflows, muster's own and bundled tools exist only with a gateway and are counted in
+/// neither. The break-even point is the number of tools per conversation at which both cost the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +49,7 @@ struct Report {
     direct: usize,
     /// The number of these tools.
     own_tools: usize,
-    /// The tools that muster adds, which nobody would list directly.
+    /// The tools that only a gateway has, which nobody would list directly.
     added: Added,
     /// The meta-tools.
     surface: usize,
@@ -64,7 +64,7 @@ struct Report {
     tools: Vec<Cost>,
 }
 
-/// The core tools and the bundled CLIs.
+/// The core tools, the workflows and the bundled CLIs.
 #[derive(Default, Serialize)]
 struct Added {
     tools: usize,
@@ -100,13 +100,16 @@ async fn report(
 ) -> Result<Report, CommandError> {
     let cost = |text: &str| tokenizer.count(text);
     let listed = |tool: &ToolInfo| {
-        let ToolInfo { name, description, schema, .. } = tool;
-        cost(&json!({"name": name, "description": description, "inputSchema": schema}).to_string())
+        let ToolInfo { description, schema, .. } = tool;
+        cost(
+            &json!({"name": own_name(tool), "description": description, "inputSchema": schema})
+                .to_string(),
+        )
     };
     // A server that is down would not be listed directly either.
     let all = inventory::tools_behind(&session.remote).await?.tools;
     let all = all.into_iter().filter(|tool| tool.unavailable.is_none());
-    let (tools, others): (Vec<ToolInfo>, Vec<ToolInfo>) = all.partition(ToolInfo::is_users_own);
+    let (tools, others): (Vec<ToolInfo>, Vec<ToolInfo>) = all.partition(is_without_gateway);
     let added = Added { tools: others.len(), tokens: others.iter().map(listed).sum() };
     let mut servers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut each = Vec::new();
@@ -148,6 +151,19 @@ async fn report(
     })
 }
 
+/// Whether an agent without a gateway could list a tool.
+fn is_without_gateway(tool: &ToolInfo) -> bool {
+    tool.is_users_own() && !tool.name.starts_with("workflow_")
+}
+
+/// The name that a tool has without a gateway.
+fn own_name(tool: &ToolInfo) -> &str {
+    let ToolInfo { name, server, .. } = tool;
+    let server = server.trim_end_matches('/');
+    let of_server = name.split_once(&format!("_{server}_")).map(|(_, own)| own);
+    of_server.or_else(|| name.strip_prefix("cli_")).unwrap_or(name)
+}
+
 async fn response_text(
     session: &GatewaySession,
     tool: &str,
@@ -182,7 +198,7 @@ fn page(report: &Report, style: OutputStyle) -> String {
         "Your {own_tools} tools listed directly, as without a gateway: {direct} tokens\n\
          The meta-tools: {surface} tokens\n\
          One search: {search} tokens; one description: {describe} tokens\n\
-         Not compared: {added} core and bundled tools, which only muster has ({added_tokens} tokens)\n\n\
+         Not compared: {added} core tools, workflows and bundled tools, which only muster has ({added_tokens} tokens)\n\n\
          {verdict} (counted with {tokenizer})"
     ));
     page.join("\n\n")

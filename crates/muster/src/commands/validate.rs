@@ -149,7 +149,8 @@ fn document_problems(path: &Path, text: &str, format: &FileFormat) -> Vec<FilePr
     if format.name == "mcpserver"
         && let Ok(loaded) = mcpserver::parse(text, &name)
     {
-        let file = ServerFile { path: path.to_owned(), server: loaded.value.into() };
+        let (file, server) = (path.to_owned(), loaded.value.into());
+        let file = ServerFile { path: file, server, secret_changes: 0 };
         let line = |field: &str| {
             let starts = |line: &str| line.trim_start().starts_with(&format!("{field}:"));
             text.lines().position(starts).map(|index| index + 1)

@@ -4,6 +4,7 @@
 
 mod calls;
 mod gateway;
+mod policy;
 mod server;
 mod service;
 pub mod stats;
@@ -11,11 +12,13 @@ mod workflow;
 
 use muster_api::{
     Availability,
+    access::{CreatedToken, SessionList, StaticTokenInfo},
     calls::{CallInfo, CallList, CallStats},
-    config::ConfigInfo,
+    config::{ConfigInfo, ConfigProblem},
     event::EventInfo,
     execution::{ExecutionList, ExecutionReply, RunRecord, TOOL_PREFIX},
     mcp_server::{McpServerInfo, McpServerList, ServerLog},
+    policy::{PolicyAnswer, PolicyInfo},
     service::{ServiceInfo, ServiceList, ServiceStatus},
     service_class::{ServiceClassInfo, ServiceClassList},
     stats::Stats,
@@ -47,10 +50,13 @@ const TYPES: &[(&str, Render)] = &[
     ("core_calls_stats", render::<CallStats>),
     ("core_config_get", render::<ConfigInfo>),
     ("core_config_get_aggregator", render::<ConfigInfo>),
+    ("core_config_problems", render::<Vec<ConfigProblem>>),
     ("core_events", render::<Vec<EventInfo>>),
     ("core_mcpserver_get", render::<McpServerInfo>),
     ("core_mcpserver_list", render::<McpServerList>),
     ("core_mcpserver_logs", render::<ServerLog>),
+    ("core_policy_check", render::<PolicyAnswer>),
+    ("core_policy_get", render::<PolicyInfo>),
     ("core_service_create", render::<ServiceInfo>),
     ("core_service_get", render::<ServiceInfo>),
     ("core_service_list", render::<ServiceList>),
@@ -58,7 +64,10 @@ const TYPES: &[(&str, Render)] = &[
     ("core_serviceclass_available", render::<Availability>),
     ("core_serviceclass_get", render::<ServiceClassInfo>),
     ("core_serviceclass_list", render::<ServiceClassList>),
+    ("core_session_list", render::<SessionList>),
     ("core_stats", render::<Stats>),
+    ("core_token_create", render::<CreatedToken>),
+    ("core_token_list", render::<Vec<StaticTokenInfo>>),
     ("core_workflow_available", render::<Availability>),
     ("core_workflow_execution_get", render::<RunRecord>),
     ("core_workflow_execution_list", render::<ExecutionList>),

@@ -286,15 +286,22 @@ fn other_users_cannot_call_the_tools_of_climax() {
 fn an_address_for_other_machines_needs_logins_tokens_or_insistence() {
     let config = "aggregator: {port: 0, host: 0.0.0.0}\n";
     let folder = Folder::new(&[("config.yaml", config)]);
-    let output = Command::new(MUSTER)
+    let child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(folder.path())
         .env_remove("MUSTER_ACCESS")
         .env("MUSTER_STATE_PATH", folder.file("state"))
-        .output()
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
-    let refused = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{refused}");
+    let mut child = Ending(child);
+    let mut refused = String::new();
+    for line in BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap) {
+        assert!(!line.contains("/mcp"), "it listens: {line}");
+        refused = refused + &line + "\n";
+    }
+    assert_eq!(child.0.wait().unwrap().code(), Some(1), "{refused}");
     assert!(refused.contains("refusing to listen on 0.0.0.0:"), "{refused}");
     for fix in ["aggregator.host", "muster token create", "--insecure-bind", "access.insecureBind"]
     {
@@ -310,7 +317,7 @@ fn an_address_for_other_machines_needs_logins_tokens_or_insistence() {
 fn a_gateway_without_logins_answers_to_the_names_it_is_given() {
     let config = "aggregator: {port: 0}\naccess: {allowedHosts: [gate.example]}\n";
     let gateway = Gateway::start_private(&[("config.yaml", config)], &[]);
-    for (host, expected) in [("gate.example", 404), ("evil.example", 403)] {
+    for (host, expected) in [("gate.example", 404), ("evil.example", 403), ("192.0.2.7", 403)] {
         let head = format!("GET /nothing HTTP/1.1\r\nhost: {host}");
         assert_eq!(gateway.request(&head, "").0, expected, "{host}");
     }

@@ -10,6 +10,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         "an ordinary user adds a server that runs a command, gets the tokens of others, or opens the gateway",
         &[
             "attacks::only_admins_change_a_protected_gateway",
+            "attacks::ordinary_users_see_only_core_tools_that_read",
             "operators::only_operators_change_a_gateway",
             "operators::an_agents_server_runs_when_an_operator_approves_it",
         ],
@@ -40,7 +41,10 @@ const ATTACKS: &[(&str, &[&str])] = &[
     ),
     (
         "a caller learns of servers that are hidden from it",
-        &["muster-engine/tests/suite/operators.rs::agents_know_only_of_servers_that_they_can_use"],
+        &[
+            "attacks::callers_learn_only_of_servers_that_they_can_use",
+            "muster-engine/tests/suite/operators.rs::agents_know_only_of_servers_that_they_can_use",
+        ],
     ),
     (
         "a rule for one server's tool lets in another server's",
@@ -133,14 +137,33 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "one caller takes every call",
-        &["muster-mcp/tests/suite/legacy.rs::calls_of_one_caller_are_limited"],
+        "one caller takes every call, with a new session for each",
+        &[
+            "muster-mcp/tests/suite/legacy.rs::calls_of_one_caller_are_limited",
+            "muster-mcp/src/http/call_limits.rs::operators_are_counted_apart_from_agents",
+        ],
     ),
     (
         "a server that does not answer takes the time of every call",
         &["backends::a_server_that_stops_answering_is_not_tried_for_a_while"],
     ),
-    ("a file of a user stops `validate`", &["garbage::no_file_makes_validate_fall_over"]),
+    (
+        "a search inside one line of a stored result goes on after its caller left",
+        &["muster-gateway/src/outputs/line_pattern.rs::a_long_line_can_be_stopped"],
+    ),
+    (
+        "new connections end those whose response is still being read, or are kept out by clients that read nothing",
+        &[
+            "muster-mcp/src/http/connections.rs::a_connection_whose_response_is_being_read_is_not_idle",
+        ],
+    ),
+    (
+        "a file of a user stops `validate`",
+        &[
+            "garbage::no_file_makes_validate_fall_over",
+            "muster-config/src/yaml/tests.rs::many_keys_take_no_longer_each_than_few",
+        ],
+    ),
     // Logins.
     (
         "the link of a login at a server gives its sender the account of somebody else",
@@ -150,9 +173,25 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a login link sends its user to another site afterwards",
+        &[
+            "muster-auth/src/client/post_login_redirects.rs::pages_at_and_below_an_allowed_url",
+            "muster-auth/tests/suite/login_links.rs::a_browser_goes_on_to_an_allowed_page_after_the_login",
+        ],
+    ),
+    (
+        "somebody exchanges a token for an audience that is not theirs, or one that nobody trusted signed",
+        &[
+            "muster-auth/tests/suite/broker.rs::who_may_exchange_what",
+            "muster-auth/tests/suite/broker.rs::a_token_of_another_issuer_than_expected_is_not_passed_on",
+            "muster-auth/tests/suite/broker.rs::without_a_broker_no_token_is_exchanged",
+        ],
+    ),
+    (
         "invalid tokens flood the identity provider",
         &[
             "muster-auth/tests/suite/token_faults.rs::invalid_opaque_tokens_do_not_flood_the_provider",
+            "muster-auth/tests/suite/token_faults.rs::opaque_tokens_of_the_provider",
         ],
     ),
     (
@@ -200,7 +239,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
     (
         "another user creates the folder of temporary files first, or reads what is in it",
         &[
-            "processes::output_beyond_the_limit_is_kept_in_a_file",
+            "processes::stored_outputs_are_removed_with_the_server_and_stale_ones_by_the_next",
             "muster-exec/src/private_dir.rs::a_directory_is_private_and_stale_ones_are_removed",
             "muster-engine/src/events/tests.rs::what_happened_is_found_newest_first",
             "disclosure::the_history_of_the_repl_is_private",

@@ -17,7 +17,10 @@ use muster_scenario::oauth::{
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::serve::{Gateway, MUSTER};
+use super::{
+    client::{CLIMAX, Folder},
+    serve::{Gateway, MUSTER},
+};
 
 const CLI: &str = "\
 name: demo
@@ -275,6 +278,99 @@ fn only_admins_change_a_protected_gateway() {
     }
 }
 
+/// What agents may do to the gateway itself: their own logins, and workflows, whose steps are called as their caller.
+const NOT_READING: [&str; 2] = ["core_auth_login", "core_auth_logout"];
+
+#[test]
+fn ordinary_users_see_only_core_tools_that_read() {
+    let site = Site::new(&json!({"operators": {"users": ["ada@example.com"]}}), &[]);
+    let effects = |caller: &Caller<'_>| -> Vec<(String, String)> {
+        let tools = caller.core_tools().into_iter();
+        let effect = |name: &String| {
+            let said = caller.direct("describe_tool", &json!({"name": name})).to_string();
+            let (_, after) =
+                said.split_once(r#"\"effect\":\""#).unwrap_or_else(|| panic!("{said}"));
+            after.split('\\').next().unwrap().to_owned()
+        };
+        tools.map(|name| (effect(&name), name)).map(|(effect, name)| (name, effect)).collect()
+    };
+    let all = effects(&site.user("ada"));
+    assert!(all.iter().filter(|(_, effect)| effect != "read").count() >= 18, "{all:?}");
+    for caller in [site.user("eve"), site.token(&["ci"])] {
+        for (name, effect) in effects(&caller) {
+            assert!(effect == "read" || NOT_READING.contains(&name.as_str()), "{name}: {effect}");
+        }
+    }
+}
+
+#[test]
+fn callers_learn_only_of_servers_that_they_can_use() {
+    let tool = "name: e\ncommand: echo\ntools: [{name: shout, description: d}]\n";
+    let folder = Folder::new(&[("e.yaml", tool)]);
+    let config = folder.file("e.yaml");
+    let server = json!({"type": "stdio", "command": CLIMAX, "autoStart": true,
+        "args": ["run", config.to_str().unwrap(), "--classic"]})
+    .to_string();
+    let policy = "default: disabled\ncallers:\n\
+                  - {users: [eve@example.com], tokens: [ci], tools: {mine/*: {}, core/*: {}}}\n";
+    let files = [
+        ("mcpservers/mine.yaml", server.as_str()),
+        ("mcpservers/hidden.yaml", server.as_str()),
+        ("policies/p.yaml", policy),
+    ];
+    let site = Site::new(&json!({"operators": {"users": ["ada@example.com"]}}), &files);
+    let asked = |caller: &Caller<'_>, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
+        caller.post(&message).2
+    };
+    let requests = [
+        ("core_mcpserver_list", json!({"showAll": true})),
+        ("core_service_list", json!({})),
+        ("core_stats", json!({})),
+        ("core_events", json!({})),
+    ];
+    let admin = site.user("ada");
+    while admin.call("core_mcpserver_list", &json!({})).1.matches("\"connected\"").count() < 2 {}
+    for caller in [site.user("eve"), site.token(&["ci"])] {
+        for (tool, arguments) in &requests {
+            let (failed, said) = caller.call(tool, arguments);
+            assert!(!failed && !said.contains("hidden"), "{tool}: {said}");
+            assert!(admin.call(tool, arguments).1.contains("hidden"), "{tool}");
+        }
+        for (tool, arguments) in [
+            ("list_tools", json!({"limit": 100})),
+            ("filter_tools", json!({"query": "shout"})),
+            ("filter_tools", json!({"pattern": "*shout*"})),
+            ("list_resources", json!({})),
+        ] {
+            let said = caller.direct(tool, &arguments).to_string();
+            assert!(!said.contains("hidden"), "{tool}: {said}");
+        }
+        let status = json!({"uri": "auth://status"});
+        let said = asked(&caller, "resources/read", status.clone());
+        assert!(said.contains("mine") && !said.contains("hidden"), "{said}");
+        assert!(asked(&admin, "resources/read", status).contains("hidden"));
+        // A server that is hidden is answered for like one that does not exist.
+        for (tool, argument) in [
+            ("core_mcpserver_get", "name"),
+            ("core_service_status", "name"),
+            ("core_auth_login", "server"),
+            ("describe_tool", "name"),
+        ] {
+            let of = |name: &str| {
+                let (_, said) = caller.call(tool, &json!({argument: name}));
+                said.replace(name, "NAME")
+            };
+            assert_eq!(of("hidden"), of("absent"), "{tool}");
+        }
+        let of = |name: &str| {
+            let tool = format!("x_{name}_shout");
+            caller.call(&tool, &json!({})).1.replace(&tool, "TOOL")
+        };
+        assert_eq!(of("hidden"), of("absent"));
+    }
+}
+
 #[test]
 fn what_a_service_class_calls_is_called_as_its_caller() {
     let class = "serviceConfig:\n  lifecycleTools:\n    start: {tool: core_mcpserver_create, args: {name: evil, \
@@ -310,6 +406,17 @@ fn a_toolset_binds_a_token_on_every_path() {
             let (failed, said) = caller.call(tool, &json!({}));
             assert_eq!(!failed, may_write, "{tool}: {said}");
         }
+        let calls = json!({"calls": [{"name": "cli_demo_show"}, {"name": "cli_demo_write"}]});
+        let answer = caller.direct("call_tools", &calls);
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let results: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(results[0]["isError"], false, "{text}");
+        assert_eq!(results[1]["isError"], !may_write, "{text}");
+        let steps = json!({"steps": [{"id": "a", "tool": "cli_demo_write"}]});
+        let answer = caller.direct("run_steps", &steps);
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["result"]["isError"], !may_write, "{text}");
+        assert_eq!(text.starts_with("nothing ran: "), !may_write, "{text}");
     }
     // Neither the path nor a header leads out of it.
     for (path, header) in [("/mcp/all", ""), ("/mcp", "\r\nmuster-toolset: all")] {
@@ -401,7 +508,11 @@ fn no_single_request_of_a_user_delays_the_others() {
             let waited = began.elapsed();
             assert!(waited < Duration::from_secs(2), "{number} {tool}: {waited:?}");
             let answer = attack.join().unwrap().to_string();
+            // The gateway is not optimized, and not alone.
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(30), "{number} {tool}: {took:?}");
             assert!(answer.len() < 20_000, "{number} {tool}: {} bytes", answer.len());
+            assert!(!answer.contains("crashed"), "{number} {tool}: {answer}");
         });
     }
 }

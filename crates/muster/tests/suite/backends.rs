@@ -1,5 +1,7 @@
 //! Logins at servers behind a gateway that wants a login itself.
 
+use std::fs;
+
 use expect_test::expect;
 use serde_json::json;
 
@@ -26,7 +28,6 @@ fn a_login_at_one_server() {
         Waiting for authentication to complete...
 
         Successfully authenticated to http://localhost:[PORT]/mcp
-        Servers that share this login connect with the first request.
         Authenticating to vault...
         Opening browser for authentication...
         Waiting for vault authentication to complete...
@@ -60,6 +61,31 @@ fn a_login_at_one_server() {
 }
 
 #[test]
+fn a_logout_ends_the_login_at_the_gateway() {
+    let world = World::new(&["vault"]);
+    world.browse(&["auth", "login", "--server", "vault"], 2);
+    let folder = world.home.file(".config/muster/tokens");
+    let stored = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let token = fs::read(&stored).unwrap();
+    let out = world.run(&["auth", "logout"]);
+    assert_eq!(out, "Logged out from http://localhost:[PORT]/mcp\nexit 0\n");
+    // A copy of the token is worth nothing.
+    fs::write(&stored, &token).unwrap();
+    let status = world.run(&["auth", "status"]);
+    assert!(status.contains("Token invalidated"), "{status}");
+
+    // Everywhere: also the login at the server behind the gateway is over.
+    world.browse(&["auth", "login"], 1);
+    let still = world.run(&["auth", "status", "--server", "vault"]);
+    assert!(still.contains("Status:   Connected"), "{still}");
+    let out = world.run(&["auth", "logout", "--all", "--yes"]);
+    assert_eq!(out, "Cleared 1 stored token(s).\nexit 0\n");
+    world.browse(&["auth", "login"], 1);
+    let over = world.run(&["auth", "status", "--server", "vault"]);
+    assert!(over.contains("Status:   Not authenticated"), "{over}");
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "one conversation")]
 fn logins_at_all_servers() {
     let world = World::new(&["safe", "vault"]);
@@ -84,7 +110,6 @@ fn logins_at_all_servers() {
         Waiting for authentication to complete...
 
         Successfully authenticated to http://localhost:[PORT]/mcp
-        Servers that share this login connect with the first request.
         exit 0
         Muster Aggregator
           Endpoint:  http://localhost:[PORT]/mcp
@@ -257,7 +282,7 @@ fn a_server_that_stops_answering_is_not_tried_for_a_while() {
     assert!(shown.contains("Calls fail at once: it failed 3 times in a row"), "{shown}");
     assert!(shown.contains(r#""callFailures":3"#), "{shown}");
     // Another threshold takes effect at once.
-    std::fs::write(gateway.folder.file("config.yaml"), config.replace("3}", "0}")).unwrap();
+    fs::write(gateway.folder.file("config.yaml"), config.replace("3}", "0}")).unwrap();
     while get().contains("callFailures") {}
     let said = call("x_far_refuse");
     assert!(!said.contains("in a row"), "{said}");

@@ -31,6 +31,10 @@ def pieces(arguments):
         for _ in range(size):
             yield block
         yield '"}]}'
+    elif kind == "media":
+        yield '{"content":[{"type":"text","text":"{\\"n\\":%d}"},' % size
+        yield '{"type":"image","data":"QUJD","mimeType":"image/png","_meta":{"n":%d}},' % size
+        yield '{"type":"audio","data":"REVG","mimeType":"audio/wav"}]}'
     elif kind == "rows":
         block = '{"id":1,"x":[2]},' * (1 << 16)
         yield '{"isError":true,"content":[],"structuredContent":{"rows":['
@@ -104,6 +108,14 @@ for line in sys.stdin:
 
 const MIB: u64 = 1 << 20;
 
+/// Of its steps the first is visible, the second is not, and the third is the last.
+const WORKFLOW: &str = "\
+steps:
+  - {id: a, tool: x_s_long, args: {kind: media, size: 1}, output: true}
+  - {id: b, tool: x_s_long, args: {kind: media, size: 2}}
+  - {id: c, tool: x_s_long, args: {kind: media, size: 3}}
+";
+
 /// A gateway with one server behind it that is called `s`.
 struct World {
     gateway: Gateway,
@@ -133,7 +145,7 @@ impl World {
 
     fn new(folder: Folder, mut file: Value, web: Option<Child>) -> Self {
         file["autoStart"] = json!(false);
-        let files = [("mcpservers/s.yaml", &*file.to_string())];
+        let files = [("mcpservers/s.yaml", &*file.to_string()), ("workflows/media.yaml", WORKFLOW)];
         let gateway = Gateway::start(&files, &[]);
         let session = gateway.session();
         let started = gateway.call_tool(&session, "core_service_start", json!({"name": "s"}));
@@ -242,4 +254,23 @@ fn binary_data_and_structure_are_kept_as_what_they_are() {
     let about = &twice["_meta"]["muster/output"];
     assert_eq!((&about["kind"], &about["bytes"]), (&json!("json"), &json!(3 * 17 * 65536 + 14)));
     world.check_memory();
+}
+
+#[test]
+fn pictures_and_sound_of_steps_are_blocks_of_the_workflows_result() {
+    let world = World::with_pipes();
+    let params = json!({"name": "call_tool", "arguments": {"name": "workflow_media"}});
+    let answer = world.gateway.ask(&world.session, "tools/call", params);
+    let content = answer["result"]["content"].as_array().unwrap();
+    let kinds: Vec<&str> = content.iter().map(|block| block["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "image", "audio", "image", "audio"], "{answer}");
+    let picture = |n: u64| json!({"type": "image", "data": "QUJD", "mimeType": "image/png", "_meta": {"n": n}});
+    assert_eq!((&content[1], &content[3]), (&picture(1), &picture(3)));
+    // The envelope stays text, with the values of the steps and without the data of the blocks.
+    let envelope = content[0]["text"].as_str().unwrap();
+    let inner: Value = serde_json::from_str(envelope).unwrap();
+    let value: Value = serde_json::from_str(inner["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(value["steps"][0]["result"], json!({"n": 1}));
+    assert_eq!((&value["n"], value["execution_id"].is_string()), (&json!(3), true), "{value}");
+    assert!(!envelope.contains("QUJD"), "{envelope}");
 }

@@ -49,6 +49,13 @@ const CURSOR: &str = r#"{
   // my servers
   "mcpServers": {
     "GitHub": {"command": "npx", "args": ["-y", "gh"], "env": {"GITHUB_TOKEN": "ghp_verysecret", "LEVEL": "info"}},
+    "shop": {
+      "command": "npx", "args": ["shop", "--url=https://h.example/x?a=1&sig=verysecret-1"],
+      "env": {
+        "MY_PASS": "verysecret-2", "DATABASE_URL": "postgres://ada:verysecret-3@db.example/x",
+        "SENTRY_DSN": "https://verysecret-4@sentry.example/1",
+      },
+    },
     "muster": {"command": "/usr/bin/muster", "args": ["agent", "--mcp-server"]},
     "broken": {"args": []},
   },
@@ -86,6 +93,8 @@ fn servers_of_other_clients_are_taken_over_without_their_secrets() {
     let root = folder.file(".config/muster");
     let server = read(root.join("mcpservers/github.yaml"));
     assert!(server.contains("secret://github.GITHUB_TOKEN") && server.contains("info"), "{server}");
+    let shop = read(root.join("mcpservers/shop.yaml"));
+    assert!(!shop.contains("verysecret") && shop.contains("secret://shop.MY_PASS"), "{shop}");
     let docs = read(root.join("mcpservers/docs.yaml"));
     assert!(docs.contains("Bearer secret://docs.Authorization"), "{docs}");
     let secret = root.join("secrets/github.GITHUB_TOKEN");

@@ -73,7 +73,7 @@ pub(crate) fn form_token(page: &str) -> String {
     rest.split_once('"').unwrap().0.to_owned()
 }
 
-fn muster(gateway: &Gateway, words: &[&str]) -> (bool, String) {
+pub(crate) fn muster(gateway: &Gateway, words: &[&str]) -> (bool, String) {
     let output = Command::new(MUSTER)
         .args(words)
         .arg("--config-path")

@@ -52,6 +52,10 @@ fn every_page_is_html_and_json_and_names_its_command() {
         ("/console/services", "muster list services"),
         ("/console/services/mcp-aggregator", "muster get service mcp-aggregator"),
         ("/console/events", "muster events --limit 100"),
+        ("/console/servers/import", "muster import"),
+        ("/console/workflows/new", "muster create workflow --help"),
+        ("/console/policies", "muster policy show"),
+        ("/console/people", "muster session list; muster token list"),
         ("/console/settings", "muster call core_config_get"),
     ] {
         let (status, _, page) = operator.get(path, "");

@@ -30,10 +30,10 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
-    if block.lines().any(|line| line.starts_with("pre_configuration:"))
-        && !block.contains("concept:")
-    {
-        // A part of a scenario.
+    let is_part_of_scenario = block.lines().any(|line| line.starts_with("pre_configuration:"))
+        && !block.contains("concept:");
+    // Values of the Helm chart are rendered by interop/chart.py.
+    if is_part_of_scenario || block.starts_with("# values.yaml") {
         return muster_config::yaml::parse(block).map(drop).map_err(|err| err.to_string());
     }
     if block.lines().any(|line| line.starts_with("concept:")) {
@@ -44,6 +44,7 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     let is_settings =
         ["aggregator:", "access:", "clis:", "metrics:", "history:", "console:", "traces:"]
             .into_iter()
+            .chain(["replicas:", "search:", "kubernetes:"])
             .any(has);
     let warnings = if is_settings {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)

@@ -63,6 +63,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster events --follow", "goes on until it is stopped"),
     ("muster calls --follow", "goes on until it is stopped"),
     ("muster calls 1234", "needs so many calls"),
+    ("muster calls --caller ci", "needs calls of a token"),
+    ("muster migrate", "needs a cluster; see interop/kubernetes.py"),
+    ("muster session end", "needs that session"),
+    ("muster policy check x_", "needs these tools"),
     ("muster self-update", "needs releases"),
     ("muster auth login", "needs a gateway that wants logins"),
     ("muster agent", "goes on until it is stopped"),
@@ -131,7 +135,7 @@ fn examples(command: &clap::Command) -> Vec<String> {
         .lines()
         .map(|line| line.trim().split("   ").next().unwrap().to_owned())
         .filter(|line| line.starts_with("muster ") && !line.contains("DIR"))
-        .map(|line| line.split(" > ").next().unwrap().to_owned())
+        .map(|line| line.split(" > ").next().unwrap().split(" | ").next().unwrap().to_owned())
         .collect();
     found.retain(|line| !line.contains("WORDS") && !line.contains("TOOL"));
     found.extend(command.get_subcommands().flat_map(examples));

@@ -256,6 +256,11 @@ fn names_of_servers_are_made_harmless() {
         assert!(name.starts_with("x_evil_") && *name != "x_evil_", "{listed:?}");
         assert!(!name.chars().any(char::is_control), "{listed:?}");
     }
+    for (name, is_there) in [("x_evil_a://b", true), ("a://b", false)] {
+        let params = json!({"name": "describe_tool", "arguments": {"name": name}});
+        let described = site.gateway.ask(&site.session, "tools/call", params);
+        assert_eq!(described["result"]["isError"] != true, is_there, "{described}");
+    }
 }
 
 #[test]

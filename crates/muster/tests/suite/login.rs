@@ -19,7 +19,7 @@ use super::{
     serve::{Gateway, MUSTER},
 };
 
-/// A door in front of a gateway that lets in whoever shows the token `good`, and hands it out.
+/// A door in front of a gateway that admits the token `good`, and issues it.
 struct Door {
     port: u16,
     _gateway: Gateway,
@@ -269,7 +269,6 @@ fn a_login_from_start_to_end() {
         Waiting for authentication to complete...
 
         Successfully authenticated to http://127.0.0.1:[PORT]/mcp
-        Servers that share this login connect with the first request.
         exit 0
         <h1>Authentication Successful</h1><p>You are logged in. You can close this window and go back to the terminal.</p>
     "#]].assert_eq(&user.browse(&["auth", "login"], Browser::Agrees));
@@ -338,13 +337,22 @@ fn any_command_logs_in_where_it_has_to() {
     assert_eq!(files.len(), 1, "{files:?}");
     let mode = |path: &PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&files[0]), 0o600);
-    // A token that the gateway takes no longer is forgotten.
-    let token = fs::read_to_string(&files[0]).unwrap().replace("\"good\"", "\"canary\"");
-    fs::write(&files[0], token).unwrap();
-    let said = user.run(&["list", "services", "--quiet", "--debug"]);
-    assert!(!said.contains("canary"), "{said}");
-    assert!(said.ends_with("exit 2\n"), "{said}");
-    assert!(!files[0].exists());
+    // A token is forgotten if the gateway calls it invalid, not at every 401, and not if it can be refreshed.
+    let stored: Value = serde_json::from_str(&fs::read_to_string(&files[0]).unwrap()).unwrap();
+    let no_refresh = Value::Null;
+    for (access, refresh, is_kept) in [
+        ("canary", &no_refresh, true),
+        ("revoked", &stored["refresh_token"], true),
+        ("revoked", &no_refresh, false),
+    ] {
+        let mut token = stored.clone();
+        (token["access_token"], token["refresh_token"]) = (json!(access), refresh.clone());
+        fs::write(&files[0], token.to_string()).unwrap();
+        let said = user.run(&["list", "services", "--quiet", "--debug"]);
+        assert!(!said.contains("canary"), "{said}");
+        assert!(said.ends_with("exit 2\n"), "{said}");
+        assert_eq!(files[0].exists(), is_kept, "{access} {refresh}");
+    }
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn what_was_typed_wrong() {
             stderr: hint: see `muster completion --help`
             exit 1
             $ muster serve --surface foo
-            stderr: Error: invalid value 'foo' for '--surface <SURFACE>' (valid: muster, climax)
+            stderr: Error: invalid value 'foo' for '--surface <SURFACE>' (valid: muster, climax, auto)
             stderr:
             stderr: hint: see `muster serve --help`
             exit 1

@@ -256,6 +256,9 @@ fn holds_text(holds: &FieldType, or_null: bool) -> String {
             FieldType::List(of) => format!("list of {}s", holds_text(of, false)),
             FieldType::Map(FieldType::Any) => "mapping".to_owned(),
             FieldType::Map(FieldType::Either(_)) => "map of arguments".to_owned(),
+            FieldType::Map(FieldType::List(of)) => {
+                format!("map of lists of {}s", holds_text(of, false))
+            }
             FieldType::Map(of) => format!("map of {}s", holds_text(of, false)),
             FieldType::Object(table) => table.noun.to_owned(),
             FieldType::Any => return "any value".to_owned(),

@@ -9,19 +9,31 @@ use std::{
 /// The layers, bottom first: which of our crates each may use, also in its tests.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-template", &[]),
+    ("muster-model", &[]),
     ("muster-search", &[]),
     ("muster-core", &["muster-search"]),
     ("muster-workflow", &["muster-core", "muster-template"]),
     ("muster-config", &["muster-core", "muster-workflow"]),
     ("muster-net", &["muster-core"]),
     ("muster-exec", &["muster-core", "muster-config"]),
+    // State that replicas share: adapters of `muster_core::shared`.
+    ("muster-shared", &["muster-core", "muster-net"]),
     // Transports and logins meet in `muster_core::credentials` only.
-    ("muster-auth", &["muster-config", "muster-core", "muster-net"]),
-    ("muster-mcp", &["muster-core"]),
+    ("muster-auth", &["muster-config", "muster-core", "muster-net", "muster-shared"]),
+    // The shared state in memory is for its tests.
+    ("muster-mcp", &["muster-core", "muster-shared"]),
     ("muster-mcp-client", &["muster-core", "muster-exec", "muster-net", "muster-mcp"]),
+    // The shared state in memory is for its tests.
     (
         "muster-gateway",
-        &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
+        &[
+            "muster-config",
+            "muster-core",
+            "muster-exec",
+            "muster-search",
+            "muster-shared",
+            "muster-workflow",
+        ],
     ),
     ("muster-api", &["muster-workflow"]),
     // The tap on the dispatcher: it knows calls, not what makes them.
@@ -34,11 +46,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-core",
             "muster-exec",
             "muster-gateway",
+            // The shared state in memory is for its tests.
+            "muster-shared",
             "muster-telemetry",
             "muster-template",
             "muster-workflow",
         ],
     ),
+    // The Kubernetes adapter of the engine's store: nothing that file mode needs.
+    ("muster-kube", &["muster-config", "muster-core", "muster-engine", "muster-net"]),
     ("muster-scenario", &["muster-config", "muster-core", "muster-exec", "muster-template"]),
     (
         "muster-client",
@@ -46,6 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-core",
             "muster-config",
+            "muster-model",
             "muster-search",
             "muster-auth",
             "muster-exec",
@@ -65,6 +82,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-core",
             "muster-gateway",
             "muster-mcp",
+            "muster-net",
             "muster-template",
         ],
     ),
@@ -85,7 +103,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-net",
             "muster-gateway",
             "muster-engine",
+            "muster-kube",
             "muster-scenario",
+            "muster-shared",
             "muster-telemetry",
         ],
     ),
@@ -134,21 +154,23 @@ const ONLY: &[(&str, &[&str])] = &[
     ("num-bigint", &["muster-template"]),
     ("sha1", &["muster-template"]),
     ("unicode-general-category", &["muster-template"]),
-    ("ndarray", &["muster-search"]),
     ("unicode-normalization", &["muster-core", "muster-search"]),
     ("notify", &["muster-engine"]),
+    ("regex-automata", &["muster-gateway"]),
     ("serde_json_path", &["muster-gateway"]),
     // A runtime and the system.
     (
         "tokio",
         &[
             "muster-auth",
+            "muster-shared",
             "muster-exec",
             "muster-mcp",
             "muster-mcp-client",
             "muster-net",
             "muster-gateway",
             "muster-engine",
+            "muster-kube",
             "muster-telemetry",
             "muster-client",
             "muster-scenario",
@@ -165,6 +187,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-mcp-client",
             "muster-gateway",
             "muster-engine",
+            "muster-kube",
             "muster-scenario",
         ],
     ),
@@ -188,6 +211,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-core",
             "muster-net",
             "muster-auth",
+            "muster-kube",
             "muster-mcp",
             "muster-mcp-client",
             "muster-telemetry",
@@ -195,6 +219,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-console",
             "muster-scenario",
             "muster",
+            "muster-fuzz",
         ],
     ),
     (
@@ -211,10 +236,10 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
     ("listenfd", &["muster"]),
     ("minisign-verify", &["muster"]),
-    ("redis", &["muster-auth"]),
+    ("redis", &["muster-shared"]),
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.
     ("rcgen", &["muster-scenario"]),
-    ("ring", &["muster-auth", "muster-scenario"]),
+    ("ring", &["muster-auth", "muster-scenario", "muster-shared"]),
     ("rustls", &["muster-net", "muster-scenario"]),
     ("rustls-native-certs", &["muster-net"]),
     ("rustls-webpki", &["muster-net"]),

@@ -33,6 +33,9 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 "#;
 
+/// A CLI whose tool fails.
+const NOPE: &str =
+    "name: nope\ncommand: 'false'\ntools: [{name: nope, description: Fails, command: ''}]\n";
 const WORKFLOW: &str = "name: outer\nsteps: [{id: one, tool: workflow_inner, store: true}]\n";
 const INNER: &str = "name: inner\nsteps: [{id: ask, tool: x_echo_context, store: true}]\n";
 
@@ -111,20 +114,26 @@ fn attributes(of: &Value) -> BTreeMap<String, Value> {
 }
 
 fn gateway(settings: &str) -> Gateway {
+    logging_gateway(settings, &[]).0
+}
+
+/// The same with words of the command line, and what it logs.
+fn logging_gateway(settings: &str, words: &[&str]) -> (Gateway, mpsc::Receiver<String>) {
     let script = serde_json::to_string(ECHO).unwrap();
     let server = format!("name: echo\ntype: stdio\ncommand: python3\nargs: [-c, {script}]\n");
     let config = format!("aggregator: {{port: 0}}\nclis: {{bundled: none}}\n{settings}");
     let files = [
         ("config.yaml", config.as_str()),
         ("mcpservers/echo.yaml", &server),
+        ("clis/nope.yaml", NOPE),
         ("workflows/outer.yaml", WORKFLOW),
         ("workflows/inner.yaml", INNER),
     ];
-    let gateway = Gateway::start(&files, &[]);
+    let (gateway, log) = Gateway::start_logging(&files, words);
     let session = gateway.session();
     // It returns when the server is up.
     gateway.call_tool(&session, "core_service_start", json!({"name": "echo"}));
-    gateway
+    (gateway, log)
 }
 
 /// The gateway's answer to a call of `call_tool` with this `_meta`.
@@ -175,6 +184,58 @@ fn a_trace_leads_from_the_client_to_the_server() {
     };
     assert_eq!(attributes(&failed)["error.type"], "tool_error");
     assert_eq!(failed["status"]["code"], 2);
+}
+
+#[test]
+fn a_log_of_json_names_the_trace_of_a_call() {
+    let (port, received) = collector();
+    let settings = format!("traces: {{endpoint: 'http://127.0.0.1:{port}'}}\n");
+    let (gateway, log) = logging_gateway(&settings, &["--log-format", "json"]);
+    let parent = format!("00-{TRACE}-{CLIENT_SPAN}-01");
+    call(&gateway, "x_echo_context", json!({"traceparent": parent}));
+    let line = loop {
+        let line: Value = serde_json::from_str(&log.recv().unwrap()).unwrap();
+        let known = ["timestamp", "level", "target", "message"];
+        assert!(known.iter().all(|key| line[key].is_string()), "{line}");
+        if line["tool"] == "x_echo_context" {
+            break line;
+        }
+    };
+    assert_eq!(
+        (&line["level"], &line["message"], &line["outcome"], &line["trace_id"]),
+        (&json!("info"), &json!("call"), &json!("ok"), &json!(TRACE))
+    );
+    assert!(line["duration_ms"].is_u64(), "{line}");
+    let span = loop {
+        let span = received.recv().unwrap();
+        if span["name"] == "tools/call x_echo_context" {
+            break span;
+        }
+    };
+    assert_eq!(line["span_id"], span["spanId"]);
+}
+
+#[test]
+fn every_line_of_a_traced_call_names_its_trace() {
+    let (port, received) = collector();
+    let settings = format!("traces: {{endpoint: 'http://127.0.0.1:{port}'}}\n");
+    let (gateway, log) = logging_gateway(&settings, &["--log-format", "json"]);
+    let parent = format!("00-{TRACE}-{CLIENT_SPAN}-01");
+    call(&gateway, "cli_nope", json!({"traceparent": parent}));
+    // The line of the backend, not the one about the call.
+    let line = loop {
+        let line: Value = serde_json::from_str(&log.recv().unwrap()).unwrap();
+        if line["message"].as_str().unwrap().contains("nope failed") {
+            break line;
+        }
+    };
+    let span = loop {
+        let span = received.recv().unwrap();
+        if span["name"] == "tools/call cli_nope" {
+            break span;
+        }
+    };
+    assert_eq!((&line["trace_id"], &line["span_id"]), (&json!(TRACE), &span["spanId"]));
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Rig {
 
     async fn cookie(&self, host: &str) -> String {
         let code = self.code(host).await;
-        let set = self.sessions.redeem(&code, &headers(&[("host", host)]), &own()).unwrap();
+        let set = self.sessions.redeem(&code, &headers(&[("host", host)]), &own()).await.unwrap();
         set.split(';').next().unwrap().to_owned()
     }
 
@@ -101,16 +101,16 @@ async fn a_code_is_good_once_and_for_a_minute() {
     let refused = rig.sessions.begin(&headers(&[("host", "localhost")]), &own()).await;
     assert_eq!(refused.unwrap_err().status(), StatusCode::FORBIDDEN, "an agent gets no code");
     let code = rig.code("localhost:8090").await;
-    let set = rig.sessions.redeem(&code, &none, &own()).unwrap();
+    let set = rig.sessions.redeem(&code, &none, &own()).await.unwrap();
     assert!(set.starts_with("muster-console-8090="), "{set}");
     assert!(set.ends_with("; Path=/console; Max-Age=43200; HttpOnly; SameSite=Strict"), "{set}");
-    assert_eq!(rig.sessions.redeem(&code, &none, &own()), None);
-    assert_eq!(rig.sessions.redeem("guess", &none, &own()), None);
+    assert_eq!(rig.sessions.redeem(&code, &none, &own()).await, None);
+    assert_eq!(rig.sessions.redeem("guess", &none, &own()).await, None);
     let late = rig.code("localhost:8090").await;
     rig.pass(CODE_TTL);
-    assert_eq!(rig.sessions.redeem(&late, &none, &own()), None);
+    assert_eq!(rig.sessions.redeem(&late, &none, &own()).await, None);
     let code = rig.code("gate.example").await;
-    let set = rig.sessions.redeem(&code, &headers(&[("x-forwarded-proto", "https")]), &own());
+    let set = rig.sessions.redeem(&code, &headers(&[("x-forwarded-proto", "https")]), &own()).await;
     assert!(set.unwrap().ends_with("; Secure"));
 }
 
@@ -128,7 +128,7 @@ async fn a_cookie_is_admitted_by_the_credentials_behind_it() {
     assert_eq!(rig.admits(&cookie, &own()).await, Err(StatusCode::FORBIDDEN), "it has expired");
     let cookie = rig.cookie("localhost:8090").await;
     let sent = headers(&[("cookie", &cookie)]);
-    assert!(rig.sessions.end(&sent, &own()).contains("Max-Age=0"));
+    assert!(rig.sessions.end(&sent, &own()).await.contains("Max-Age=0"));
     assert_eq!(rig.admits(&cookie, &own()).await, Err(StatusCode::FORBIDDEN), "it was ended");
 }
 
@@ -145,7 +145,7 @@ async fn a_local_session_serves_the_gateways_own_user_only() {
             assert_eq!(refused, Err(StatusCode::FORBIDDEN), "{host} {peer:?}");
         }
         let code = rig.code(host).await;
-        assert_eq!(rig.sessions.redeem(&code, &HeaderMap::new(), &other()), None, "{host}");
+        assert_eq!(rig.sessions.redeem(&code, &HeaderMap::new(), &other()).await, None, "{host}");
     }
     let remote = rig.cookie("gate.example").await;
     assert_eq!(rig.admits(&remote, &peer("192.0.2.1:6", None)).await, Ok(()));

@@ -39,6 +39,8 @@ struct State {
     unwritten: Times,
     is_scheduled: bool,
     written: Option<Instant>,
+    /// Whether the file could not be written: a configuration directory may be read-only for good.
+    has_failed: bool,
 }
 
 impl UsageLog {
@@ -72,8 +74,13 @@ impl UsageLog {
             };
             let path = this.path.clone();
             let writing = tokio::task::spawn_blocking(move || write(&path, unwritten)).await;
-            if let Ok(Err(err)) = writing {
-                tracing::warn!("cannot write {}: {err}", this.path.display());
+            if let Ok(Err(err)) = writing
+                && !std::mem::replace(&mut this.state.lock().has_failed, true)
+            {
+                tracing::warn!(
+                    "the last use of tokens is not recorded: cannot write {}: {err}",
+                    this.path.display()
+                );
             }
         });
     }

@@ -5,7 +5,8 @@ use std::{fs, time::Duration};
 use muster_config::settings;
 use muster_net::{AddressPolicy, TrustStore};
 
-use super::{AuthConfig, StorageConfig, load};
+use super::{AuthConfig, ClaimPattern, StorageConfig, load};
+use crate::jwks::policy_of;
 
 const MINIMAL: &str =
     "baseUrl: https://muster.example\ndex: {issuerUrl: https://dex.example, clientId: m}\n";
@@ -14,7 +15,7 @@ fn read(keys: &str) -> Result<AuthConfig, String> {
     let indented: String = keys.lines().map(|line| format!("      {line}\n")).collect();
     let text = format!("aggregator:\n  oauth:\n    server:\n{indented}");
     let settings = settings::parse(&text).unwrap().value.aggregator.oauth.server;
-    load(&settings, TrustStore::system()).map_err(|err| err.to_string())
+    load(&settings, TrustStore::system(), None).map_err(|err| err.to_string())
 }
 
 #[test]
@@ -48,6 +49,22 @@ fn invalid_configurations() {
         ),
         (key("sessionDuration: soon"), "`aggregator.oauth.server.sessionDuration` is `soon`"),
         (key("trustedProxyCIDRs: [10.0.0.0/99]"), "`aggregator.oauth.server.trustedProxyCIDRs` has `10.0.0.0/99`"),
+        (
+            key("tokenExchangeBroker: {targets: {a: {dexTokenEndpoint: https://d.example/token}}}"),
+            "tokenExchangeBroker requires at least one trustedIssuers entry to validate subject tokens",
+        ),
+        (
+            key("trustedIssuers: [{issuer: https://i.example}]\ntokenExchangeBroker: {targets: {a: {connectorId: c}}}"),
+            "tokenExchangeBroker target \"a\" requires dexTokenEndpoint (downstream Dex token endpoint)",
+        ),
+        (
+            key("trustedIssuers: [{issuer: https://i.example}]\ntokenExchangeBroker: {targets: {a: {dexTokenEndpoint: https://10.0.0.1/token}}}"),
+            "`10.0.0.1` leads to a network that requests may not go to",
+        ),
+        (
+            key("trustedIssuers: [{issuer: https://i.example}]\ntokenExchangeBroker: {brokerClients: {c: {}}, targets: {a: {dexTokenEndpoint: https://d.example/token}}}"),
+            "tokenExchangeBroker client \"c\" requires clientCredentialsSecretRef",
+        ),
         (key("sessionDuration: 0h"), "`aggregator.oauth.server.sessionDuration` is `0h`"),
         (
             "baseUrl: https://m.example\ndex: {issuerUrl: https://d.example, clientId: m, caFile: /nowhere/ca}".to_owned(),
@@ -103,4 +120,72 @@ fn audiences_of_trusted_issuers() {
     assert_eq!(audiences(", audiences: [c]"), ["c"]);
     // Without a list, tokens must be for this gateway.
     assert_eq!(audiences(""), ["https://muster.example", "https://muster.example/mcp"]);
+}
+
+#[test]
+fn hosts_of_keys_that_may_be_private() {
+    let issuer = |keys: &str| {
+        let keys = format!("{MINIMAL}trustedIssuers: [{{issuer: \"https://i.example\"{keys}}}]\n");
+        read(&keys).map(|mut loaded| loaded.server.trusted_issuers.remove(0))
+    };
+    let at = "jwksUrl: \"https://10.0.0.7/keys\"";
+    assert!(issuer(&format!(", {at}")).is_err());
+    assert!(issuer(&format!(", {at}, allowPrivateIPJWKSHosts: [10.0.0.8]")).is_err());
+    let named = issuer(&format!(", {at}, allowPrivateIPJWKSHosts: [10.0.0.7, Keys.Internal]"));
+    let named = named.unwrap();
+    let policy = |url: &str| policy_of(url, named.policy, &named.private_hosts);
+    assert_eq!(policy("https://10.0.0.7/keys"), AddressPolicy::Private);
+    assert_eq!(policy("https://keys.internal/keys"), AddressPolicy::Private);
+    // A name that merely contains another one is a different host.
+    assert_eq!(policy("https://keys.internal.example/keys"), AddressPolicy::Loopback);
+    assert_eq!(policy("https://i.example/keys"), AddressPolicy::Loopback);
+    assert_eq!(issuer(", allowPrivateIPJWKS: true").unwrap().policy, AddressPolicy::Private);
+}
+
+#[test]
+fn claims_match_patterns() {
+    let check = |pattern: &str, claim: &str, expect: bool| {
+        assert_eq!(ClaimPattern::new(pattern).unwrap().matches(claim), expect, "{pattern} {claim}");
+    };
+    check("system:serviceaccount:*:agent-?", "system:serviceaccount:a/b:agent-1", true);
+    check("system:serviceaccount:*:agent-?", "system:serviceaccount:a:agent-12", false);
+    check("repo:org/*", "repo:org/x/y", true);
+    check("repo:org/*", "repo:organ/x", false);
+    check("[a]\\b", "[a]\\b", true);
+    check("[a]", "a", false);
+    check("*", "a\u{1}b", false);
+    assert!(ClaimPattern::new("a\u{1}").is_none());
+}
+
+#[test]
+fn the_broker_reads_its_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, id, secret) in [("agent", "ignored", "one"), ("dex", "gate", "two")] {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("client-id"), id).unwrap();
+        fs::write(path.join("client-secret"), format!("{secret}\n")).unwrap();
+    }
+    let text = "aggregator:\n  oauth:\n    server:\n      baseUrl: https://muster.example\n      \
+                dex: {issuerUrl: https://dex.example, clientId: m}\n      \
+                trustedIssuers: [{issuer: https://i.example}]\n      tokenExchangeBroker:\n        \
+                clientAudiences: {ci: [cluster]}\n        \
+                brokerClients: {ci: {clientCredentialsSecretRef: {name: agent}}}\n        targets:\n          \
+                cluster: {dexTokenEndpoint: https://d.example/token, clientCredentialsSecretRef: {name: dex}}\n";
+    let settings = settings::parse(text).unwrap();
+    assert_eq!(settings.warnings.len(), 0, "{:?}", settings.warnings);
+    let settings = settings.value.aggregator.oauth.server;
+    let load = |secrets| load(&settings, TrustStore::system(), secrets);
+    let broker = load(Some(folder.path())).unwrap().server.broker.unwrap();
+    assert_eq!(broker.clients["ci"], crate::random::digest_of("one"));
+    assert_eq!(broker.client_audiences["ci"], ["cluster"]);
+    assert_eq!(broker.policy, AddressPolicy::Public);
+    let target = &broker.targets["cluster"];
+    assert_eq!(
+        (target.client.id.as_str(), target.scopes.as_str()),
+        ("gate", "openid profile email groups")
+    );
+    // Without the secret the gateway does not start.
+    let error = load(None).unwrap_err().to_string();
+    assert!(error.contains("tokenExchangeBroker: secret `dex` cannot be read"), "{error}");
 }

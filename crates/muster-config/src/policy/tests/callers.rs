@@ -311,6 +311,18 @@ fn a_policy_never_locks_operators_out() {
 }
 
 #[test]
+fn operators_without_a_name_are_warned_about() {
+    for (file, expected) in [
+        ("callers: [{anonymous: true, operator: true}]", 1),
+        ("callers: [{anonymous: true, toolset: code}, {users: [a], operator: true}]", 0),
+    ] {
+        let warnings = parse(file).unwrap().warnings;
+        assert_eq!(warnings.len(), expected, "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.message.contains("everybody")));
+    }
+}
+
+#[test]
 fn agents_are_not_operators() {
     let stats = ["core_stats"];
     let both = ["core_server_create", "core_stats"];

@@ -6,10 +6,13 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::ServerFamily;
 use crate::{
+    call::{Call, CallError, Caller, Checking},
     catalog::{BackendInfo, CatalogSnapshot, CatalogSource, offer::offer},
     connect::ServerListing,
+    effect::Effect,
     json::raw,
-    name::{BackendName, exposed_name},
+    name::{BackendName, ToolName, exposed_name},
+    policy::Policy,
 };
 
 /// A server with tools, in the family `kubernetes` with this selector.
@@ -133,4 +136,25 @@ fn servers_come_and_go() {
         &*hidden.get("x_kubernetes_list").unwrap().description,
         "Lists (available on servers: b, c)"
     );
+}
+
+#[test]
+fn an_effect_ceiling_is_for_the_server_that_a_call_selects() {
+    let mut harmless = tool("inspect_node", "Inspects");
+    harmless["annotations"] = json!({"readOnlyHint": true});
+    let mut harmful = tool("inspect_node", "Inspects");
+    harmful["annotations"] = json!({"destructiveHint": true});
+    let catalog = CatalogSnapshot::default()
+        .with(server("a", "cluster", &[harmless]))
+        .with(server("b", "cluster", &[harmful]));
+    let caller = Caller::local().within(Effect::Read);
+    let called = |cluster: &str| {
+        let name = ToolName::new("x_kubernetes_inspect_node");
+        let call = Call::new(name, raw(&json!({"cluster": cluster})), Checking::Strict);
+        Policy::default().permit(&catalog, &caller, call)
+    };
+    assert_eq!(called("a").unwrap().entry().backend.as_str(), "a");
+    let refused = called("b").unwrap_err();
+    let CallError::ExcessiveEffect(excess) = refused else { panic!("{refused}") };
+    assert_eq!((excess.effect, excess.most), (Effect::Destructive, Effect::Read));
 }

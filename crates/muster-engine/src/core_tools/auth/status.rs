@@ -77,26 +77,36 @@ fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthSt
     let name = known.server.name.clone();
     let server = protected_server(known);
     let means = AuthMethod::of(&server.auth);
+    let sso = means.is_silent();
     let standing = handle.principals.standing(&caller.owner(), &name);
     let status = match (known.status.condition, &standing) {
         (ServerCondition::Unreachable, _) => LoginState::Unreachable,
         (_, OwnerStanding::Connected { .. }) => LoginState::Connected,
+        (_, OwnerStanding::SsoFailed { .. }) if sso => LoginState::ReauthRequired,
+        (_, OwnerStanding::Connecting) if sso => LoginState::SsoPending,
+        (_, OwnerStanding::Lost) => LoginState::Disconnected,
         _ if known.status.needs_login => LoginState::AuthRequired,
         (condition, _) if condition.is_up() => LoginState::Connected,
         (ServerCondition::Failed, _) => LoginState::Failed,
         _ => LoginState::Disconnected,
     };
-    let wanted = status == LoginState::AuthRequired;
-    let logins = handle.principals.logins().filter(|_| wanted);
+    let logins = handle.principals.logins().filter(|_| status.wants_login());
     let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
+    // Before single sign-on was tried, there is nothing that a login at this server could do.
+    let has_tool = status.wants_login() && !(sso && status == LoginState::AuthRequired);
+    let error = match standing {
+        OwnerStanding::SsoFailed { error } if sso => Some(error),
+        _ => None,
+    };
     ServerAuthStatus {
         name,
         status,
         issuer: issuer.issuer,
         scope: issuer.scope,
-        auth_tool: wanted.then(|| "core_auth_login".to_owned()),
+        auth_tool: has_tool.then(|| "core_auth_login".to_owned()),
         token_forwarding_enabled: means == AuthMethod::Forwarded,
         token_exchange_enabled: means == AuthMethod::Exchanged,
-        sso_attempt_failed: means.is_silent() && standing == OwnerStanding::SsoFailed,
+        sso_attempt_failed: error.is_some(),
+        error,
     }
 }

@@ -36,18 +36,8 @@ impl Bounds {
         self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 
-    /// The refusal of a tool beyond the effect ceiling.
-    pub(super) fn refusal(self, state: &GatewaySnapshot, entry: &ToolEntry) -> Option<String> {
-        let most = self.effect.filter(|_| !self.admits(state, entry))?;
-        let (name, effect) = (&entry.name, state.policy.effect(entry));
-        Some(format!(
-            "`{name}` is {effect}, and the call said `{most}`\n\
-             hint: if that is wanted, call again with effect `{effect}`"
-        ))
-    }
-
     /// `max_tokens: null` requests a short reply without saying how short.
-    const UNSAID: usize = 4_000;
+    pub(super) const UNSAID: usize = 4_000;
 }
 
 #[cfg(test)]

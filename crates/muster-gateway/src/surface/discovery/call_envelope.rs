@@ -17,8 +17,11 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::surface::meta::projection;
+
 /// The arguments of `climax_call`, listed in its schema or not.
-const OWN: [&str; 5] = ["tool_name", "args", "max_tokens", "effect", "_meta"];
+const OWN: [&str; 8] =
+    ["tool_name", "args", "max_tokens", "effect", "select", "grep", "head", "_meta"];
 
 /// How to fix a call of another shape.
 const SEND: &str = "send {\"tool_name\": \"…\", \"args\": {…}}";
@@ -72,7 +75,10 @@ fn as_specified<'a>(members: &RawObject<'_>, lookup: &ToolLookup<'a>) -> ReadCal
     let mut arguments = arguments.unwrap_or_default();
     let mut remarks = Remarks::default();
     let takes = |key: &str| lookup(&tool).is_some_and(|entry| declares(entry, key));
-    for (key, value) in members.iter().filter(|(key, _)| !OWN.contains(key)) {
+    // A tool may have an argument that is called as one of ours.
+    let for_tool = |key: &str| no_arguments && projection::ARGUMENTS.contains(&key) && takes(key);
+    let is_own = |key: &str| OWN.contains(&key) && !for_tool(key);
+    for (key, value) in members.iter().filter(|(key, _)| !is_own(key)) {
         if no_arguments && takes(key) {
             arguments.set(key.to_owned(), Cow::Owned(value.to_owned()));
             remarks.repaired.push(format!("moved `{}` into `args`", shortened(key)));
@@ -102,7 +108,7 @@ fn repaired<'a>(
         call.remarks.repaired.push("read `name` as `tool_name`, `arguments` as `args`".to_owned());
         return Ok(call);
     }
-    for bound in ["max_tokens", "effect"] {
+    for bound in ["max_tokens", "effect"].into_iter().chain(projection::ARGUMENTS) {
         given.remove(bound);
     }
     match envelope::read(&given.to_raw(), lookup) {

@@ -8,7 +8,7 @@ use muster_core::catalog::CatalogSource;
 use crate::dispatch::{CORE_BACKEND, GatewaySnapshot};
 
 /// The longest line, in bytes.
-const LONGEST: usize = 190;
+const LONGEST: usize = 150;
 /// The longest description of one source, in characters.
 const MAX_WORDS: usize = 40;
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use muster_core::{
     call::{Call, CallError, Checking, Outcome},
     catalog::ToolEntry,
-    effect::Effect,
+    client::Continuation,
+    effect::{Effect, ExcessiveEffect},
     json::{Raw, RawObject},
     name::ToolName,
     repair::{
@@ -22,17 +23,18 @@ use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
     arguments::MetaArguments,
     envelope, error_text,
-    fitting::{Fitted, fitted},
+    fitting::{FitError, projected},
     page::echo,
+    projection::Projection,
 };
 use crate::surface::ToolCall;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "call_tool",
-    description: "Run a tool: {\"name\":\"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. Errors say how to correct \
-        the call. The answer is JSON text with isError and content; of a long one you get a preview and a handle \
-        for get_output. `effect`: the worst that the tool may do.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
+    description: "Run a tool: {\"name\":\"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. The answer is JSON \
+        text with isError and content; a long one is previewed, with a handle for get_output. `select` (JSONPath), \
+        `grep`, `head`: the part you need. `effect`: the worst the tool may do.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"select":{"type":"string"},"grep":{"type":"string"},"head":{"type":"integer"}},"required":["name"]}"#,
     budget: 16_000,
     run: Run::Call(run),
 };
@@ -47,53 +49,99 @@ fn run<'a>(
     call: &'a ToolCall,
     given: MetaArguments<'a>,
 ) -> OutcomeFuture<'a> {
-    let meant = meant(cx, &call.arguments, given.into_members());
+    run_within(cx, call, given, None)
+}
+
+/// Runs a tool. `ceiling` is the worst effect that the meta-tool itself allows.
+pub(super) fn run_within<'a>(
+    cx: &'a MetaContext<'a>,
+    call: &'a ToolCall,
+    given: MetaArguments<'a>,
+    ceiling: Option<Effect>,
+) -> OutcomeFuture<'a> {
+    let meant = meant(cx, &call.arguments, given, ceiling);
     Box::pin(async move {
-        match meant {
-            Ok(meant) => meant_call(cx, call, meant).await,
-            Err(outcome) => Ok(outcome),
+        let meant = match meant {
+            Ok(meant) => meant,
+            Err(outcome) => return Ok(outcome),
+        };
+        let MeantCall { call: meant, most, projection } = meant;
+        let (meta, continuation) = (call.meta.clone(), call.continuation.clone());
+        let sent = send(cx, meta, continuation, most, meant).await;
+        match sent.answer {
+            Ok(result) => Ok(wrapped(cx, result, projection, &sent.repairs).await),
+            Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
+                Err(RequestError::Upstream { code, message, data })
+            }
+            Err(CallError::ExcessiveEffect(excess)) if ceiling.is_some() => {
+                Ok(refused(&call.name, &excess, &sent.repairs))
+            }
+            Err(error) => Ok(failed(cx, &sent.arguments, &error, &sent.repairs)),
         }
     })
 }
 
-/// The call that is meant, or the outcome if it cannot be run. `members` are those of `given`.
-fn meant(
+/// A call that was understood.
+pub(super) struct MeantCall {
+    pub(super) call: RepairedCall,
+    /// The worst effect that its tool may have.
+    pub(super) most: Option<Effect>,
+    /// The part of its result that is requested.
+    pub(super) projection: Option<Projection>,
+}
+
+/// The call that is meant, or the outcome if it cannot be run. `given` are the arguments in `written`; the tool may have at
+/// most the effect `ceiling`.
+pub(super) fn meant(
     cx: &MetaContext<'_>,
-    given: &RawValue,
-    mut members: RawObject<'_>,
-) -> Result<RepairedCall, Outcome> {
+    written: &RawValue,
+    given: MetaArguments<'_>,
+    ceiling: Option<Effect>,
+) -> Result<MeantCall, Outcome> {
     let lookup = |name: &str| shown(cx, name);
-    let has_own = OWN.iter().any(|key| members.get(key).is_some());
-    let bounds = match has_own {
-        true => take_bounds(cx, &mut members).map_err(Outcome::failure)?,
-        false => Bounds { effect: None },
-    };
+    let own = own_keys(cx, &given);
+    let has_own = OWN.iter().any(|key| given.raw(key).is_some());
+    let is_own = |key: &str| own.contains(&key);
+    let effect = effect(&given, is_own("effect")).map_err(Outcome::failure)?;
+    let projection = Projection::read(&given, is_own).map_err(Outcome::failure)?;
+    let mut members = given.into_members();
+    own.iter().for_each(|key| members.remove(key));
     let meant = match well_formed(&members, &lookup) {
         Some(meant) => Ok(meant),
         None if has_own => read(&members.to_raw(), &lookup),
-        None => read(given, &lookup),
+        None => read(written, &lookup),
     };
-    let meant = meant.map_err(misused)?;
-    match bounds.refusal(cx, &meant) {
-        Some(refusal) => Err(envelope::failure(&refusal, None, &meant.repairs)),
-        None => Ok(meant),
-    }
+    let call = meant.map_err(misused)?;
+    let most = effect.into_iter().chain(ceiling).min();
+    Ok(MeantCall { call, most, projection })
 }
 
-async fn meant_call(
+/// The answer to a call, and how the call was repaired.
+pub(super) struct SentCall {
+    pub(super) answer: Result<ToolResult, CallError>,
+    pub(super) arguments: Raw,
+    pub(super) repairs: Vec<String>,
+}
+
+/// Sends a call; once more with repaired arguments if they are invalid.
+pub(super) async fn send(
     cx: &MetaContext<'_>,
-    call: &ToolCall,
-    meant: RepairedCall,
-) -> Result<Outcome, RequestError> {
-    let RepairedCall { tool, mut arguments, mut repairs } = meant;
+    meta: Option<Raw>,
+    continuation: Continuation,
+    most: Option<Effect>,
+    call: RepairedCall,
+) -> SentCall {
+    let RepairedCall { tool, mut arguments, mut repairs } = call;
+    let bounded = most.map(|most| cx.request.caller.within(most));
+    let request = cx.request.as_caller(bounded.as_ref());
     let send = |arguments: Raw| Call {
         tool: ToolName::new(tool.as_str()),
         arguments,
         checking: Checking::Strict,
-        meta: call.meta.clone(),
-        continuation: call.continuation.clone(),
+        meta: meta.clone(),
+        continuation: continuation.clone(),
     };
-    let mut answer = cx.request.call(send(arguments.clone())).await;
+    let mut answer = request.call(send(arguments.clone())).await;
     // Invalid arguments mean that nothing ran: only then a repaired call may be sent.
     let refused =
         matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
@@ -102,52 +150,62 @@ async fn meant_call(
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
-        answer = cx.request.call(send(arguments.clone())).await;
+        answer = request.call(send(arguments.clone())).await;
     }
-    match answer {
-        Ok(result) => Ok(wrapped(cx, result, &repairs).await),
-        Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
-            Err(RequestError::Upstream { code, message, data })
-        }
-        Err(error) => {
-            let text = error_text::error(cx.request.snapshot, &arguments, &error);
-            let text = format!("Tool execution failed: {text}");
-            Ok(envelope::failure(&text, refusal(&error), &repairs))
-        }
-    }
+    SentCall { answer, arguments, repairs }
 }
 
-/// The bounds that the caller set.
-struct Bounds {
-    effect: Option<Effect>,
+/// The reply for a call that did not run.
+pub(super) fn failed(
+    cx: &MetaContext<'_>,
+    arguments: &RawValue,
+    error: &CallError,
+    repairs: &[String],
+) -> Outcome {
+    let text = error_text::error(cx.request.snapshot, arguments, error);
+    envelope::failure(&format!("Tool execution failed: {text}"), refusal(error), repairs)
+}
+
+/// The reply of a meta-tool that runs only tools that read.
+fn refused(own: &str, excess: &ExcessiveEffect, repairs: &[String]) -> Outcome {
+    let ExcessiveEffect { tool, effect, .. } = excess;
+    let text = format!(
+        "Tool execution failed: `{tool}` is {effect}, and `{own}` runs only tools that read\n\
+         hint: use `{}`",
+        TOOL.name
+    );
+    envelope::failure(&text, None, repairs)
 }
 
 /// Our own arguments beside the tool's.
-const OWN: [&str; 2] = ["max_tokens", "effect"];
+const OWN: [&str; 5] = ["max_tokens", "effect", "select", "grep", "head"];
 
-/// Separates our own arguments from the tool's. A key that the tool also takes is left to the tool, unless
-/// `arguments` is given.
-fn take_bounds(cx: &MetaContext<'_>, members: &mut RawObject<'_>) -> Result<Bounds, String> {
-    let complete = members.get("arguments").is_some();
-    let entry = members.get_text("name").and_then(|name| shown(cx, &name));
+/// Those of our own arguments that are given and not the tool's: a key that the tool also takes is left to the tool,
+/// unless `arguments` is given.
+fn own_keys(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Vec<&'static str> {
+    let complete = given.raw("arguments").is_some();
+    let mut keys = OWN.into_iter().filter(|key| given.raw(key).is_some()).peekable();
+    if complete || keys.peek().is_none() {
+        return keys.collect();
+    }
+    let entry = given.text("name").and_then(|name| shown(cx, &name));
     let takes = |key: &str| {
         entry.is_some_and(|entry| entry.input_schema.get().contains(&format!("\"{key}\"")))
     };
-    let mut effect = None;
-    for key in OWN.into_iter().filter(|key| complete || !takes(key)) {
-        let said = members.get(key).filter(|said| key == "effect" && !is_unsaid(said));
-        if let Some(said) = said {
-            let word: Option<String> = serde_json::from_str(said.get()).ok();
-            let known = word.as_ref().and_then(|word| Effect::parse(&word.to_lowercase()));
-            let unknown = || {
-                let said = word.as_deref().unwrap_or(said.get());
-                format!("effect must be read, write or destructive, not `{}`", echo(said))
-            };
-            effect = Some(known.ok_or_else(unknown)?);
-        }
-        members.remove(key);
-    }
-    Ok(Bounds { effect })
+    keys.filter(|key| !takes(key)).collect()
+}
+
+/// The effect ceiling of the caller.
+pub(super) fn effect(given: &MetaArguments<'_>, is_own: bool) -> Result<Option<Effect>, String> {
+    let said = given.raw("effect").filter(|said| is_own && !is_unsaid(said));
+    let Some(said) = said else { return Ok(None) };
+    let word: Option<String> = serde_json::from_str(said.get()).ok();
+    let known = word.as_ref().and_then(|word| Effect::parse(&word.to_lowercase()));
+    let unknown = || {
+        let said = word.as_deref().unwrap_or(said.get());
+        format!("effect must be read, write or destructive, not `{}`", echo(said))
+    };
+    known.ok_or_else(unknown).map(Some)
 }
 
 /// Whether an argument says nothing.
@@ -155,33 +213,23 @@ fn is_unsaid(argument: &RawValue) -> bool {
     matches!(argument.get(), "null" | "\"\"")
 }
 
-impl Bounds {
-    /// The refusal of a tool beyond the effect ceiling.
-    fn refusal(&self, cx: &MetaContext<'_>, meant: &RepairedCall) -> Option<String> {
-        let most = self.effect?;
-        let effect = cx.request.snapshot.policy.effect(shown(cx, &meant.tool)?);
-        (effect > most).then(|| {
-            error_text::lines(&[
-                format!(
-                    "Tool execution failed: `{}` is {effect}, and the call said `{most}`",
-                    meant.tool
-                ),
-                format!("hint: if that is wanted, call again with effect `{effect}`"),
-            ])
-        })
+/// The result in its envelope, within the budget.
+async fn wrapped(
+    cx: &MetaContext<'_>,
+    result: ToolResult,
+    projection: Option<Projection>,
+    repairs: &[String],
+) -> Outcome {
+    match projected(result, projection, cx.budget, None, &cx.sink()).await {
+        Ok(fitted) => fitted.enclosed(repairs, 1),
+        Err(error) => unfit(&error, repairs),
     }
 }
 
-/// The result in its envelope, within the budget.
-async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
-    match fitted(result, cx.budget, &cx.sink()).await {
-        Ok(Fitted::AsIs(outcome)) => envelope::wrap(&outcome, repairs),
-        Ok(Fitted::Reply(reply)) => reply.enclosed(repairs),
-        Err(error) => {
-            let text = format!("Tool execution failed: the tool ran, but muster {error}");
-            envelope::failure(&text, None, repairs)
-        }
-    }
+/// The reply for a result that cannot be fitted.
+pub(super) fn unfit(error: &FitError, repairs: &[String]) -> Outcome {
+    let text = format!("Tool execution failed: the tool ran, but muster {error}");
+    envelope::failure(&text, None, repairs)
 }
 
 fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {

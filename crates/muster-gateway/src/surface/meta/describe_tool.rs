@@ -20,8 +20,8 @@ use super::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_tool",
-    description: "Describe tools: text, JSON Schema of the arguments, effect. Do this before a first call.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"names":{"type":"array","items":{"type":"string"}},"include_schema":{"type":"boolean"},"max_tokens":{"type":"integer"}}}"#,
+    description: "Describe tools: JSON Schema of the arguments, effect. Do this before a first call.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string"},"names":{"type":"array","items":{"type":"string"}}}}"#,
     budget: 8_000,
     run: Run::Now(answer),
 };

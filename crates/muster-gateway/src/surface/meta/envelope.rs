@@ -7,7 +7,7 @@ use muster_core::{
     call::Outcome,
     json::{Raw, RawObject, raw},
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::fitting::mirror::repeats_text;
@@ -93,14 +93,13 @@ fn only_text(result: &RawObject<'_>) -> Option<String> {
 
 /// The reply of `call_tool`: the result as text, then blocks.
 pub(super) fn enclose<'a>(
-    inside: &RawObject<'_>,
+    inside: &'a RawObject<'a>,
     blocks: impl Iterator<Item = &'a RawValue>,
     structured_content: Option<&RawValue>,
     meta: Option<&RawValue>,
     repairs: &[String],
 ) -> Outcome {
-    let text = inside.to_raw();
-    let mut content = vec![Block::Text(Text::of(text.get()))];
+    let mut content = vec![Block::Result { r#type: "text", text: JsonText(inside) }];
     for block in blocks {
         content.push(Block::Raw(block));
     }
@@ -127,7 +126,78 @@ struct Envelope<'a> {
 #[serde(untagged)]
 enum Block<'a> {
     Text(Text<'a>),
+    Result { r#type: &'static str, text: JsonText<'a> },
     Raw(&'a RawValue),
+}
+
+/// An object whose JSON is a text. It is escaped as it is written.
+struct JsonText<'a>(&'a RawObject<'a>);
+
+impl Serialize for JsonText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
+    }
+}
+
+/// The reply of `call_tools`, from those of its calls.
+#[derive(Default)]
+pub(super) struct Batch {
+    results: Vec<Raw>,
+    blocks: Vec<Raw>,
+    repairs: Vec<String>,
+    failed: usize,
+}
+
+impl Batch {
+    /// The place of the next block in the content of the reply.
+    pub(super) fn next_block(&self) -> usize {
+        self.blocks.len() + 1
+    }
+
+    /// Adds the reply of one call.
+    pub(super) fn push(&mut self, tool: &str, reply: &Outcome, repairs: &[String]) {
+        let mut result = RawObject::new();
+        result.set_value("name", tool);
+        let mut failed = true;
+        match reply {
+            Outcome::Raw(reply) => {
+                let parts = RawObject::parse(reply).unwrap_or_default();
+                let content = parts.get("content").map(RawValue::get).unwrap_or("[]");
+                let content: Vec<&RawValue> = serde_json::from_str(content).unwrap_or_default();
+                let mut content = content.into_iter();
+                let text = content.next().and_then(RawObject::parse);
+                let inside = text.and_then(|item| item.get_text("text")).unwrap_or_default();
+                let inside: Option<&RawValue> = serde_json::from_str(&inside).ok();
+                let inside = inside.and_then(RawObject::parse).unwrap_or_default();
+                // A server may have a member of the same name.
+                for (key, value) in inside.iter().filter(|(key, _)| *key != "name") {
+                    result.append(key.to_owned(), Cow::Owned(value.to_owned()));
+                }
+                failed = parts.get("isError").is_some_and(|flag| flag.get() == "true");
+                self.blocks.extend(content.map(ToOwned::to_owned));
+            }
+            Outcome::Text { text, .. } => {
+                result.set_value("isError", &true);
+                result.set_value("content", &[Text::of(text)]);
+            }
+            Outcome::InputRequired(_) => result.set_value("isError", &true),
+        }
+        self.failed += usize::from(failed);
+        self.results.push(result.to_raw());
+        let place = self.results.len();
+        self.repairs.extend(repairs.iter().map(|repair| format!("call {place}: {repair}")));
+    }
+
+    /// The reply. It is an error if all calls failed.
+    pub(super) fn reply(&self) -> Outcome {
+        let text = raw(&self.results);
+        let mut content = vec![Block::Text(Text::of(text.get()))];
+        content.extend(self.blocks.iter().map(|block| Block::Raw(block)));
+        let meta = with_repairs(None, &self.repairs);
+        let is_error = self.failed == self.results.len();
+        let meta = meta.as_deref();
+        Outcome::Raw(raw(&Envelope { content, structured_content: None, is_error, meta }))
+    }
 }
 
 /// The `_meta` of the tool's result, with ours.

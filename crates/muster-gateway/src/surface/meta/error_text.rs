@@ -48,6 +48,7 @@ pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallE
         }
         CallError::InvalidPolicy { .. }
         | CallError::Destructive { .. }
+        | CallError::ExcessiveEffect(_)
         | CallError::TooDeep { .. } => error.to_string(),
     }
 }

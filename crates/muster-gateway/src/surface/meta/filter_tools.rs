@@ -34,9 +34,9 @@ const WITH_SCHEMAS: usize = 6_000;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "filter_tools",
-    description: "Find tools: `query` says what to do (\"create github issue\"). The best matches come first, with \
-        arguments (`?`: optional) and effect. All filters that are given must match.",
-    input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"pattern":{"type":"string","description":"Glob such as *issue*"},"description_filter":{"type":"string"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"labels":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"case_sensitive":{"type":"boolean"},"include_schema":{"type":"boolean"},"limit":{"type":"integer","default":5},"offset":{"type":"integer"},"max_tokens":{"type":"integer"}}}"#,
+    description: "Find tools: `query` says what to do (\"create github issue\"). The best come first, with \
+        arguments (`?`: optional) and effect. All filters must match.",
+    input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"pattern":{"type":"string","description":"Glob"},"description_filter":{"type":"string"},"server":{"type":"string"},"labels":{"type":"object"},"effect":{"enum":["read","write","destructive"]},"include_schema":{"type":"boolean"},"limit":{"type":"integer"},"offset":{"type":"integer"}}}"#,
     budget: 1_200,
     run: Run::List(answer),
 };
@@ -53,7 +53,7 @@ pub(super) struct Filter {
 }
 
 /// The filters besides the query.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 pub(super) struct Of {
     server: Option<String>,
     category: Option<String>,
@@ -162,9 +162,8 @@ impl Filter {
             }
             Passing::Ranked(ranked) => {
                 let judgement = Judgement::of(&ranked);
-                let nothing = judgement.is_no_such_tool();
-                let total = if nothing { 0 } else { ranked.total };
-                let found = ranked.found.iter().filter(|_| !nothing).skip(self.bounds.offset);
+                let total = ranked.total;
+                let found = ranked.found.iter().skip(self.bounds.offset);
                 let best = ranked.found.iter().map(|found| found.score).fold(0.0, f32::max);
                 let strength = |found: &RankedTool<'_>| match found.is_named {
                     true => found.strength,
@@ -217,6 +216,7 @@ impl Filter {
         // One more than the page, to see whether there is another.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
         let question = tool_index::Question {
+            is_unfiltered: glob.is_none() && wanted.is_none() && self.of == Of::default(),
             text: query,
             meant: cx.meant.as_ref().map(|(vector, _)| vector.as_slice()),
             embeddings: cx.meant.as_ref().map(|(_, embeddings)| embeddings),

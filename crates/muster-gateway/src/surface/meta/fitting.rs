@@ -3,33 +3,44 @@
 //! Images, audio and resources are content blocks of their own in the reply, whatever the budget of text is,
 //! up to a limit of bytes.
 
+mod block_room;
 pub(super) mod mirror;
 mod outline;
+mod projected;
 mod reply;
+mod texts;
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufReader, Read},
     ops::Range,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
+use memchr::memmem::Finder;
 use muster_core::{
     call::Outcome,
-    json::{RawObject, raw, scan::JsonScanner},
+    json::{Raw, RawObject, raw},
     spooled::{SpooledResult, ToolResult},
     token_estimate,
 };
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+pub(super) use self::block_room::BlockRoom;
+pub(super) use self::projected::projected;
 pub(super) use self::reply::FittedReply;
 use self::{
     outline::{InlineResult, Item, ItemKind, Outline, part, raw_of, unescaped},
     reply::Piece,
+    texts::{JoinedTexts, is_json},
 };
-use super::{budget::Budget, envelope::Text};
+use super::{
+    budget::Budget,
+    envelope::{self, Text},
+    projection::Projection,
+};
 use crate::outputs::{
     CHUNK, KeepError, NewOutput, OutputBody, OutputKind, Outputs, StoredOutput,
     block::{BlockAbout, NewBlock},
@@ -40,8 +51,6 @@ use crate::outputs::{
 const MAX_META: usize = 2_000;
 /// The longest structured content that is passed on with a preview.
 const MAX_STRUCTURED: u64 = 1_000;
-/// The bytes of all blocks in one reply. Clients refuse results of more than 1 MiB; 64 KiB are for the text.
-const MAX_BLOCKS: u64 = 960 * 1024;
 /// No text of more bytes fits into a token.
 const BYTES_PER_TOKEN: u64 = 8;
 
@@ -58,6 +67,36 @@ pub(super) enum Fitted {
     AsIs(Outcome),
     /// With a preview in place of what is long, or with blocks.
     Reply(Box<FittedReply>),
+}
+
+impl Fitted {
+    /// An upper bound of the tokens of the reply.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Self::AsIs(outcome) => outcome_cost(outcome),
+            Self::Reply(reply) => reply.cost(),
+        }
+    }
+
+    /// The reply of `call_tool`. The first block beside the text is `first` in its content.
+    pub(super) fn enclosed(&self, repairs: &[String], first: usize) -> Outcome {
+        match self {
+            Self::AsIs(outcome) => envelope::wrap(outcome, repairs),
+            Self::Reply(reply) => reply.enclosed(repairs, first),
+        }
+    }
+}
+
+/// An upper bound of the tokens of an outcome.
+pub(super) fn outcome_cost(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Raw(result) => token_estimate::estimate(result.get()),
+        Outcome::Text { text, details, .. } => {
+            let details = details.as_deref().map_or(0, |details| details.get().len());
+            2 * token_estimate::estimate(text) + details
+        }
+        Outcome::InputRequired(_) => 0,
+    }
 }
 
 /// Why a result cannot be fitted. The tool ran.
@@ -85,26 +124,29 @@ pub(in crate::surface) async fn fit(
     budget: Budget,
     sink: &OutputSink,
 ) -> Outcome {
-    fit_result(outcome.into(), budget, sink).await
+    fit_result(outcome.into(), None, budget, sink).await
 }
 
-/// Fits a result that may be spooled.
+/// Fits a result that may be spooled, or the part of it that a projection selects.
 pub(in crate::surface) async fn fit_result(
     result: ToolResult,
+    projection: Option<Projection>,
     budget: Budget,
     sink: &OutputSink,
 ) -> Outcome {
-    match fitted(result, budget, sink).await {
+    match projected(result, projection, budget, None, sink).await {
         Ok(Fitted::AsIs(outcome)) => outcome,
         Ok(Fitted::Reply(reply)) => reply.direct(),
         Err(error) => Outcome::failure(error.to_string()),
     }
 }
 
-/// Fits a result that may be spooled, for the envelope of `call_tool`.
+/// Fits a result that may be spooled, for the envelope of `call_tool`. Its blocks share `room` with those of others, if
+/// there are others in the reply.
 pub(super) async fn fitted(
     result: ToolResult,
     budget: Budget,
+    room: Option<&BlockRoom>,
     sink: &OutputSink,
 ) -> Result<Fitted, FitError> {
     let long: LongFit = match result {
@@ -117,8 +159,8 @@ pub(super) async fn fitted(
         },
         ToolResult::Spooled(spooled) => Box::new(move |fitting| fitting.fit(&spooled)),
     };
-    let sink = sink.clone();
-    let job = tokio::task::spawn_blocking(move || long(&Fitting { budget, sink: &sink }));
+    let (sink, room) = (sink.clone(), room.cloned().unwrap_or_default());
+    let job = tokio::task::spawn_blocking(move || long(&Fitting { budget, room, sink: &sink }));
     let fitted = job.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
     fitted.map(|reply| Fitted::Reply(Box::new(reply)))
 }
@@ -166,13 +208,7 @@ fn long(outcome: Outcome, budget: Budget) -> Long {
             if size * 2 + 128 <= budget.0 {
                 return Long::No(outcome);
             }
-            let mut result = RawObject::new();
-            result.set_value("content", &[Text::of(text)]);
-            result.set_value("isError", failed);
-            if let Some(details) = details {
-                result.set("structuredContent", std::borrow::Cow::Borrowed(&**details));
-            }
-            let result = result.to_raw();
+            let result = text_result(text, *failed, details.as_deref());
             if Budget(budget.0.saturating_sub(24)).holds(result.get()) {
                 return Long::No(outcome);
             }
@@ -181,11 +217,25 @@ fn long(outcome: Outcome, budget: Budget) -> Long {
     }
 }
 
+/// The types of blocks that are not text, as they are written.
+static BLOCK_TYPES: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
+    [r#""image""#, r#""audio""#, r#""resource""#, r#""resource_link""#].map(Finder::new)
+});
+
+/// The result of a tool that answers with text.
+fn text_result(text: &str, failed: bool, details: Option<&RawValue>) -> Raw {
+    let mut result = RawObject::new();
+    result.set_value("content", &[Text::of(text)]);
+    result.set_value("isError", &failed);
+    if let Some(details) = details {
+        result.set("structuredContent", std::borrow::Cow::Borrowed(details));
+    }
+    result.to_raw()
+}
+
 /// Whether content may have blocks that are not text. Most results are only searched, not parsed.
 fn may_have_blocks(result: &str) -> bool {
-    [r#""image""#, r#""audio""#, r#""resource""#, r#""resource_link""#]
-        .into_iter()
-        .any(|word| memchr::memmem::find(result.as_bytes(), word.as_bytes()).is_some())
+    BLOCK_TYPES.iter().any(|word| word.find(result.as_bytes()).is_some())
 }
 
 impl SpilledStdout {
@@ -199,9 +249,17 @@ impl SpilledStdout {
     }
 }
 
+/// A stored result.
+struct Stored {
+    kept: StoredOutput,
+    /// Where the structured content is that is short enough to be shown beside a preview.
+    beside: Option<Range<u64>>,
+}
+
 /// Fits one result.
 struct Fitting<'a> {
     budget: Budget,
+    room: BlockRoom,
     sink: &'a OutputSink,
 }
 
@@ -210,27 +268,7 @@ impl Fitting<'_> {
         let source = &**result;
         let outline = Outline::of(source)?;
         let Some(items) = &outline.items else { return self.whole(source, &outline) };
-        let mut reply = FittedReply::new(source, &outline)?;
-        let mut blocks = Vec::new();
-        let mut room = MAX_BLOCKS;
-        for item in items {
-            let size = item.place.end - item.place.start;
-            reply.content.push(match &item.kind {
-                ItemKind::Media(about) if size <= room => {
-                    room -= size;
-                    let block = raw_of(source, &item.place)?;
-                    Piece::Lifted { about: about.clone(), block, is_text: false }
-                }
-                ItemKind::Media(about) => {
-                    let json = OutputBody::Stream(Box::new(part(source, &item.place)?));
-                    blocks.push(NewBlock { about: about.clone(), json });
-                    Piece::Kept { about: about.clone(), number: blocks.len() }
-                }
-                ItemKind::Text(_) | ItemKind::TextResource(..) | ItemKind::Other => {
-                    Piece::Later(item.place.clone())
-                }
-            });
-        }
+        let (reply, blocks) = self.taken_apart(source, &outline, items)?;
         if self.may_fit(source, &outline, items) {
             let mut short = reply.clone();
             short.load(source, &outline, items)?;
@@ -244,6 +282,35 @@ impl Fitting<'_> {
             }
         }
         self.long(result, &outline, items, reply, blocks)
+    }
+
+    /// The reply with a piece for each item, and the blocks that are too large for it.
+    fn taken_apart(
+        &self,
+        source: &dyn SpooledResult,
+        outline: &Outline,
+        items: &[Item],
+    ) -> Result<(FittedReply, Vec<NewBlock>), FitError> {
+        let mut reply = FittedReply::new(source, outline)?;
+        let mut blocks = Vec::new();
+        for item in items {
+            let size = item.place.end - item.place.start;
+            reply.content.push(match &item.kind {
+                ItemKind::Media(about) if self.room.take(size) => {
+                    let block = raw_of(source, &item.place)?;
+                    Piece::Lifted { about: about.clone(), block, is_text: false }
+                }
+                ItemKind::Media(about) => {
+                    let json = OutputBody::Stream(Box::new(part(source, &item.place)?));
+                    blocks.push(NewBlock { about: about.clone(), json });
+                    Piece::Kept { about: about.clone(), number: blocks.len() }
+                }
+                ItemKind::Text(_) | ItemKind::TextResource(..) | ItemKind::Other => {
+                    Piece::Later(item.place.clone())
+                }
+            });
+        }
+        Ok((reply, blocks))
     }
 
     /// Whether a result may be short enough without what is not text.
@@ -266,6 +333,22 @@ impl Fitting<'_> {
         blocks: Vec<NewBlock>,
     ) -> Result<FittedReply, FitError> {
         let source = &**result;
+        let Some(Stored { kept, beside }) = self.store(result, outline, items, blocks)? else {
+            return self.whole(source, outline);
+        };
+        reply.load_around_preview(source, outline, items, beside.as_ref())?;
+        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline), Ok)
+    }
+
+    /// Stores the text, the structured content and blocks; none if there is neither text nor structured content.
+    fn store(
+        &self,
+        result: &Arc<dyn SpooledResult>,
+        outline: &Outline,
+        items: &[Item],
+        blocks: Vec<NewBlock>,
+    ) -> Result<Option<Stored>, FitError> {
+        let source = &**result;
         let texts: Vec<Range<u64>> = items.iter().filter_map(Item::text).cloned().collect();
         let repeats = repeats(source, items, outline)?;
         let structured = outline.structured.as_ref().filter(|_| !repeats);
@@ -280,7 +363,7 @@ impl Fitting<'_> {
             Some(structured) if texts.is_empty() => {
                 NewOutput { blocks, ..NewOutput::new(OutputKind::Json, json(structured)?) }
             }
-            None if texts.is_empty() => return self.whole(source, outline),
+            None if texts.is_empty() => return Ok(None),
             // A few facts beside a JSON text are not what a path is for.
             Some(structured) if small.is_none() || !is_json => {
                 let structure = Some(json(structured)?);
@@ -293,8 +376,8 @@ impl Fitting<'_> {
         };
         let lost = || self.beginning(JoinedTexts::new(result, texts.clone()));
         let kept = self.keep(new, lost)?;
-        reply.load_around_preview(source, outline, items, small.filter(|_| !texts.is_empty()))?;
-        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline), Ok)
+        let beside = small.filter(|_| !texts.is_empty()).cloned();
+        Ok(Some(Stored { kept, beside }))
     }
 
     /// Stores the whole result as JSON.
@@ -311,19 +394,30 @@ impl Fitting<'_> {
         Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
     }
 
-    /// Stores standard output, as text or JSON. The rest stays in the reply.
+    /// Stores standard output and shows a preview of it. The rest stays in the reply.
     fn fit_file(&self, spilled: &SpilledStdout, failed: bool) -> Result<FittedReply, FitError> {
+        let kept = self.store_file(spilled)?;
+        let reply = self.beside_file(spilled, failed);
+        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+    }
+
+    /// Stores standard output, as text or JSON.
+    fn store_file(&self, spilled: &SpilledStdout) -> Result<StoredOutput, FitError> {
         let path = &spilled.path;
         let open = || File::open(path).map(|file| BufReader::with_capacity(CHUNK, file));
         let kind = if is_json(open()?)? { OutputKind::Json } else { OutputKind::Text };
         let lost = || open().map(|text| self.beginning(text)).unwrap_or_default();
-        let kept = self.keep(NewOutput::new(kind, OutputBody::File(path.to_owned())), lost)?;
+        self.keep(NewOutput::new(kind, OutputBody::File(path.to_owned())), lost)
+    }
+
+    /// The reply with what is not standard output.
+    fn beside_file(&self, spilled: &SpilledStdout, failed: bool) -> FittedReply {
         let mut reply = FittedReply::failed(failed);
         let beside = token_estimate::suffix(&spilled.beside, self.budget.0 / 4);
         if !beside.is_empty() {
             reply.content.push(Piece::Own(raw(&Text::of(beside))));
         }
-        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+        reply
     }
 
     fn keep(
@@ -401,59 +495,5 @@ fn repeats(source: &dyn SpooledResult, items: &[Item], outline: &Outline) -> io:
     match (texts.next(), texts.next(), &outline.structured) {
         (Some(text), None, Some(structured)) => mirror::repeats(source, text, structured),
         _ => Ok(false),
-    }
-}
-
-/// The texts of a result, each on lines of its own.
-struct JoinedTexts {
-    result: Arc<dyn SpooledResult>,
-    texts: std::vec::IntoIter<Range<u64>>,
-    current: Option<Box<dyn Read + Send>>,
-}
-
-impl JoinedTexts {
-    fn new(result: &Arc<dyn SpooledResult>, texts: Vec<Range<u64>>) -> Self {
-        Self { result: Arc::clone(result), texts: texts.into_iter(), current: None }
-    }
-}
-
-impl Read for JoinedTexts {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(current) = &mut self.current {
-                match current.read(out)? {
-                    0 if !out.is_empty() => (),
-                    size => return Ok(size),
-                }
-            }
-            let Some(text) = self.texts.next() else { return Ok(0) };
-            let text = unescaped(&*self.result, &text)?;
-            self.current = Some(match self.current.is_some() {
-                true => Box::new((&b"\n"[..]).chain(text)),
-                false => Box::new(text),
-            });
-        }
-    }
-}
-
-/// Whether a text is one JSON object or array.
-fn is_json(text: impl BufRead) -> io::Result<bool> {
-    let mut scan = JsonScanner::new(text, 0);
-    match scan.peek() {
-        Ok(b'{' | b'[') => (),
-        Ok(_) => return Ok(false),
-        Err(error) => return unless_broken(error),
-    }
-    match scan.skip() {
-        Ok(_) => scan.is_at_end(),
-        Err(error) => unless_broken(error),
-    }
-}
-
-/// Truncated or malformed JSON is not an I/O error.
-fn unless_broken(error: io::Error) -> io::Result<bool> {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Ok(false),
-        _ => Err(error),
     }
 }

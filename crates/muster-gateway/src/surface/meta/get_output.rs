@@ -19,9 +19,9 @@ use crate::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_output",
-    description: "Read a stored result: from `offset` (bytes) or `line`, lines matching `grep`, what `path` (JSONPath) \
-        selects, the last `tail` lines, a `count`, a `block` (image).",
-    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"line":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"path":{"type":"string"},"tail":{"type":"integer"},"count":{"type":"boolean"},"block":{"type":"integer"}},"required":["handle"]}"#,
+    description: "Read a stored result: from `offset` (bytes) or `line`, by `grep`, `path` (JSONPath), `tail`, `count`, `block` \
+        (image).",
+    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"line":{"type":"integer"},"grep":{"type":"string"},"path":{"type":"string"},"tail":{"type":"integer"},"count":{"type":"boolean"},"block":{"type":"integer"}},"required":["handle"]}"#,
     budget: BUDGET,
     run: Run::Look(run),
 };
@@ -71,7 +71,7 @@ async fn looked(given: &MetaArguments<'_>, budget: Budget, sink: OutputSink) -> 
         Err(problem) => return Outcome::failure(problem),
     };
     let budget = budget.0.saturating_sub(AROUND);
-    let looked = background_job::run(move |stop| {
+    let looked = background_job::run(sink.owner.clone(), move |stop| {
         let OutputSink { outputs, owner } = sink;
         let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
         let kept = kept.stopped_by(stop);

@@ -11,8 +11,8 @@ use super::{
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_core_tools",
-    description: "List muster's own tools (core_*), for servers, workflows and services.",
-    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean"},"offset":{"type":"integer"}}}"#,
+    description: "List muster's own tools (core_*).",
+    input_schema: r#"{"type":"object","properties":{"offset":{"type":"integer"}}}"#,
     budget: 6_000,
     run: Run::List(answer),
 };

@@ -16,7 +16,7 @@ use crate::dispatch::CORE_BACKEND;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_resources",
-    description: "List resources. Fill in the {placeholders} of a `uriTemplate`.",
+    description: "List resources; fill in the {…} of a `uriTemplate`.",
     input_schema: r#"{"type":"object","properties":{"offset":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::List(answer),

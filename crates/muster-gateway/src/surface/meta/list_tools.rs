@@ -13,15 +13,15 @@ use super::{
     budget::Budget,
     page::{Bounds, Page},
     tool_index::{Shown, summary},
-    unavailable::Unavailable,
+    unavailable::{LoginServers, Unavailable},
 };
 
 const DEFAULT_LIMIT: usize = 100;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_tools",
-    description: "List all tools in pages, with their arguments (`?`: optional).",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer"},"offset":{"type":"integer"},"max_tokens":{"type":"integer"}}}"#,
+    description: "List all tools in pages, with their arguments.",
+    input_schema: r#"{"type":"object","properties":{"offset":{"type":"integer"}}}"#,
     budget: 8_000,
     run: Run::List(answer),
 };
@@ -35,6 +35,8 @@ struct ListReply<'a> {
     next_offset: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(flatten)]
+    logins: LoginServers,
     #[serde(flatten)]
     unavailable: Unavailable,
 }
@@ -57,8 +59,10 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     };
     let index = cx.index();
     let tools = index.tools(cx.request.snapshot);
-    let unavailable = Unavailable::of(cx.request.snapshot, cx.budget);
-    let budget = Budget(cx.budget.0.saturating_sub(unavailable.cost()));
+    let logins = LoginServers::of(cx.request.snapshot, cx.budget);
+    let unavailable = Unavailable::besides_logins(cx.request.snapshot, cx.budget);
+    let extra = logins.cost() + unavailable.cost();
+    let budget = Budget(cx.budget.0.saturating_sub(extra));
     let rest = tools.iter().skip(bounds.offset);
     let page = Page::of(rest, tools.len(), bounds, budget, item, item);
     let answer = ListReply {
@@ -67,6 +71,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
         truncated: page.next.is_some(),
         next_offset: page.next,
         note: page.note("tools", ", or find one with filter_tools"),
+        logins,
         unavailable,
     };
     Outcome::text(raw(&answer).get())

@@ -12,7 +12,7 @@ use muster_core::{
     name::BackendName,
     schema::signature,
 };
-use muster_search::{index::Index, meaning::nearness};
+use muster_search::{document_set::DocumentSet, index::Index, meaning::nearness};
 use muster_workflow::TOOL_PREFIX;
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
@@ -28,12 +28,18 @@ pub(super) struct ToolIndex {
     /// The catalog with the last known tools of absent servers.
     listed: OnceLock<CatalogSnapshot>,
     tools: OnceLock<Vec<Shown>>,
+    /// The number of tools that the policy shows.
+    count: OnceLock<usize>,
     /// A search index over the policy's own descriptions, if it sets any.
     index: OnceLock<Option<Index>>,
+    /// The documents of the tools that every search without filters may find: all that are shown but core tools.
+    unfiltered: OnceLock<DocumentSet>,
 }
 
 /// A search query, with its vector if there is a model.
 pub(super) struct Question<'a> {
+    /// Whether every tool is admitted.
+    pub(super) is_unfiltered: bool,
     pub(super) text: &'a str,
     pub(super) meant: Option<&'a [f32]>,
     pub(super) embeddings: Option<&'a Embeddings>,
@@ -109,11 +115,13 @@ impl ToolIndex {
 
     /// The number of tools.
     pub(super) fn count(&self, state: &GatewaySnapshot) -> usize {
-        let listed = self.listed(state);
-        match state.policy.shows_all() {
-            true => listed.len(),
-            false => listed.sorted().filter(|entry| state.policy.shows(entry)).count(),
-        }
+        *self.count.get_or_init(|| {
+            let listed = self.listed(state);
+            match state.policy.shows_all() {
+                true => listed.len(),
+                false => listed.sorted().filter(|entry| state.policy.shows(entry)).count(),
+            }
+        })
     }
 
     /// The tools that match a query, best first.
@@ -138,8 +146,12 @@ impl ToolIndex {
                 .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| listed.index());
+        let asked = AskedFor::of(question.text);
         let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             state.policy.shows(entry) && admit(source, entry)
+        };
+        let wanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+            (!is_core(entry) || asked.names(entry)) && shown(source, entry)
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
@@ -148,11 +160,44 @@ impl ToolIndex {
         let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
         // The order of a page must not depend on its size, so that whole chunks are ordered.
         let limit = limit.div_ceil(CHUNK).saturating_mul(CHUNK);
-        let mut ranked = listed.ranker(index).search(question.text, shown, near, limit);
+        let ranker = listed.ranker(index);
+        let sure = question.is_unfiltered.then(|| {
+            let is_shown = |_: &CatalogSource, entry: &Arc<ToolEntry>| {
+                !is_core(entry) && state.policy.shows(entry)
+            };
+            self.unfiltered.get_or_init(|| ranker.documents(is_shown))
+        });
+        let mut ranked = ranker.search(question.text, wanted, near, sure, limit);
+        if ranked.found.is_empty() {
+            ranked = ranker.search(question.text, shown, near, sure, limit);
+        }
         for chunk in ranked.found.chunks_mut(CHUNK) {
             core_last(chunk);
         }
         ranked
+    }
+}
+
+/// Which of the gateway's own tools a query asks for. The others are found only where nothing else is, because their words
+/// (list, create, status) are those of every question.
+struct AskedFor {
+    all: bool,
+    words: Vec<String>,
+}
+
+impl AskedFor {
+    fn of(query: &str) -> Self {
+        let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
+        let words: Vec<String> =
+            query.split(separates).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+        let whole = ["core", "muster", "gateway"];
+        let all =
+            words.iter().any(|word| whole.contains(&word.as_str()) || word.starts_with("core_"));
+        Self { all, words }
+    }
+
+    fn names(&self, entry: &ToolEntry) -> bool {
+        self.all || self.words.iter().any(|word| *word == *entry.local_name)
     }
 }
 

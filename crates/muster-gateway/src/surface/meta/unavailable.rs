@@ -4,7 +4,10 @@ use muster_core::{json::raw, text, token_estimate};
 use serde::Serialize;
 
 use super::budget::Budget;
-use crate::{absent::Absent, dispatch::GatewaySnapshot};
+use crate::{
+    absent::{Absent, LOGIN},
+    dispatch::GatewaySnapshot,
+};
 
 /// The number of servers that are named.
 const MOST: usize = 6;
@@ -34,7 +37,16 @@ struct Server {
 impl Unavailable {
     /// Those that the caller of a snapshot may see, in at most a third of the budget.
     pub(in crate::surface) fn of(state: &GatewaySnapshot, budget: Budget) -> Self {
-        let mut absent: Vec<&Absent> = state.absent.values().collect();
+        Self::among(state.absent.values().collect(), state, budget)
+    }
+
+    /// Those besides [`LoginServers`].
+    pub(super) fn besides_logins(state: &GatewaySnapshot, budget: Budget) -> Self {
+        let others = state.absent.values().filter(|absent| !absent.requires_login(state));
+        Self::among(others.collect(), state, budget)
+    }
+
+    fn among(mut absent: Vec<&Absent>, state: &GatewaySnapshot, budget: Budget) -> Self {
         // A server that failed is more of a surprise than one that was stopped.
         absent.sort_by_key(|absent| absent.condition.is_down());
         let fits = |one: &Self| one.cost() <= budget.0 / 3;
@@ -80,5 +92,50 @@ impl Unavailable {
             [] => String::new(),
             names => format!("hint: these servers are unavailable: {}", names.join(", ")),
         }
+    }
+}
+
+/// The servers that the caller has to log in to, within bounds.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct LoginServers {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    servers_requiring_auth: Vec<LoginServer>,
+    /// The number of servers, if not all are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    servers_requiring_auth_total: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct LoginServer {
+    name: String,
+    status: &'static str,
+    auth_tool: &'static str,
+}
+
+impl LoginServers {
+    /// Those that the caller of a snapshot may see.
+    pub(super) fn of(state: &GatewaySnapshot, budget: Budget) -> Self {
+        let absent: Vec<&Absent> =
+            state.absent.values().filter(|absent| absent.requires_login(state)).collect();
+        let all = Self::written(&absent, MOST);
+        if all.cost() <= budget.0 / 3 { all } else { Self::written(&absent, FEW) }
+    }
+
+    fn written(absent: &[&Absent], most: usize) -> Self {
+        let servers = absent.iter().take(most).map(|absent| LoginServer {
+            name: text::shortened(absent.server.as_str()).into_owned(),
+            status: absent.condition.as_str(),
+            auth_tool: LOGIN,
+        });
+        Self {
+            servers_requiring_auth: servers.collect(),
+            servers_requiring_auth_total: Some(absent.len()).filter(|count| *count > most),
+        }
+    }
+
+    /// Its cost in tokens.
+    pub(super) fn cost(&self) -> usize {
+        let is_empty = self.servers_requiring_auth.is_empty();
+        if is_empty { 0 } else { token_estimate::estimate(raw(self).get()) }
     }
 }

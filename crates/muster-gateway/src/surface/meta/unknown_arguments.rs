@@ -3,7 +3,7 @@
 use muster_core::{json::RawObject, suggest};
 use serde_json::value::RawValue;
 
-use super::{MetaTool, page::echo};
+use super::{MetaTool, list_core_tools, page::echo};
 
 /// Keys that agents confuse with the name of a tool, which all meta-tools that take one accept.
 pub(super) const NAME_KEYS: [&str; 3] = ["tool_name", "toolName", "tool"];
@@ -39,7 +39,23 @@ pub(super) fn refusal(tool: &MetaTool, given: &RawValue) -> Option<String> {
     let properties = RawObject::parse(schema.get("properties")?)?;
     let mut valid: Vec<&str> = properties.iter().map(|(key, _)| key).collect();
     // Schemas are short: these are taken wherever they make sense, listed or not.
-    let unlisted = [("limit", valid.contains(&"offset")), ("max_tokens", true)];
+    let steps = valid.contains(&"steps");
+    let calls = steps || valid.contains(&"calls");
+    let (finds, shows) = (valid.contains(&"pattern"), valid.contains(&"names"));
+    let unlisted = [
+        ("limit", valid.contains(&"offset") || valid.contains(&"handle")),
+        ("max_tokens", true),
+        ("include_schema", finds || shows || tool.name == list_core_tools::TOOL.name),
+        ("effect", calls),
+        ("input", steps),
+        ("args", steps),
+        ("description", steps),
+        ("onFailure", steps),
+        ("on_failure", steps),
+        ("case_sensitive", finds),
+        ("category", finds),
+        ("tags", finds),
+    ];
     for (key, _) in unlisted.into_iter().filter(|(_, takes)| *takes) {
         if !valid.contains(&key) {
             valid.push(key);

@@ -10,6 +10,7 @@ use muster_client::{
     },
     remote::{Remote, error::RemoteError, target::Target},
 };
+use muster_core::text;
 
 use super::{AuthTarget, status::status_label};
 use crate::{error::CommandError, output::Printer, terminal::Terminal};
@@ -44,11 +45,40 @@ pub(super) async fn gateway(target: &Target, prompt: Prompt) -> Result<Remote, C
         }
     }
     let token = flow::login(target, challenge, Prompting::Page, ui).await?;
-    printer.line(&format!(
-        "Successfully authenticated to {}\nServers that share this login connect with the first request.",
-        target.url
-    ))?;
+    printer.line(&format!("Successfully authenticated to {}", target.url))?;
     Ok(Remote::connect(target, &login::bearer(&token)).await?)
+}
+
+/// Logs in at a gateway and waits for the servers that share this login.
+pub(super) async fn gateway_with_sso(
+    target: &Target,
+    prompt: Prompt,
+    at: &AuthTarget,
+) -> Result<(), CommandError> {
+    let remote = gateway(target, prompt).await?;
+    // A gateway without this resource has no servers that require logins.
+    let servers = server_logins::settled(&remote).await.unwrap_or_default();
+    remote.close().await;
+    for line in servers.iter().filter_map(sso_line) {
+        at.say(&line)?;
+    }
+    Ok(())
+}
+
+/// How single sign-on at a server ended.
+fn sso_line(server: &ServerAuthStatus) -> Option<String> {
+    let name = &server.name;
+    server.sso()?;
+    match server.status {
+        LoginState::Connected => Some(format!("  {name}: connected")),
+        LoginState::SsoPending => Some(format!("  {name}: still connecting")),
+        LoginState::ReauthRequired => {
+            let error = server.error.as_deref().map(text::printable);
+            let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+            Some(format!("  {name}: single sign-on failed{error}"))
+        }
+        _ => None,
+    }
 }
 
 async fn gateway_first(
@@ -75,16 +105,20 @@ pub(super) async fn server(
 ) -> Result<(), CommandError> {
     let remote = gateway_first(target, prompt, at).await?;
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
-    let all = server_logins::list(&remote).await.map_err(failed)?;
+    let all = server_logins::settled(&remote).await.map_err(failed)?;
     let server = super::find(all, name)?;
     let done = match server.status {
         LoginState::Connected => at.say(&format!(
             "Server '{name}' is already connected and does not require authentication."
         )),
+        LoginState::AuthRequired if server.sso().is_some() => Err(CommandError::new(format!(
+            "server '{name}' is connected with your login at the gateway, and that cannot be used"
+        ))
+        .hint("log in to the gateway again: muster auth logout, then muster auth login")),
         LoginState::AuthRequired if server.auth_tool.is_none() => Err(CommandError::new(format!(
             "server '{name}' requires authentication but no auth tool is available"
         ))),
-        LoginState::AuthRequired => {
+        LoginState::AuthRequired | LoginState::ReauthRequired => {
             at.say(&format!("Authenticating to {name}..."))?;
             let say = |text: &str| drop(at.say(text));
             server_logins::log_in(&remote, &server, &say).await.map_err(CommandError::from)
@@ -105,7 +139,7 @@ pub(super) async fn all(
     at: &AuthTarget,
 ) -> Result<(), CommandError> {
     let remote = gateway(target, prompt).await?;
-    let waiting: Vec<ServerAuthStatus> = match server_logins::list(&remote).await {
+    let waiting: Vec<ServerAuthStatus> = match server_logins::settled(&remote).await {
         Ok(all) => all.into_iter().filter(ServerAuthStatus::needs_login).collect(),
         Err(err) => {
             remote.close().await;

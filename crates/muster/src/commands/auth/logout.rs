@@ -2,7 +2,10 @@
 
 use muster_api::auth::Sso;
 use muster_client::{
-    login::{self, server_logins, token_store::TokenStore},
+    login::{
+        self, flow, server_logins,
+        token_store::{StoredToken, TokenStore},
+    },
     remote::{Remote, target::Target},
 };
 
@@ -12,14 +15,26 @@ use crate::{
     output::{self, Printer},
 };
 
-/// Deletes the stored token of one gateway.
-pub(super) fn gateway(target: &Target, at: &AuthTarget) -> Result<(), CommandError> {
-    TokenStore::of_user()?.remove(&target.url)?;
+/// Ends the login at one gateway and deletes its stored token.
+pub(super) async fn gateway(target: &Target, at: &AuthTarget) -> Result<(), CommandError> {
+    let tokens = TokenStore::of_user()?;
+    if let Some(token) = tokens.load(&target.url) {
+        end_login(&token).await;
+    }
+    tokens.remove(&target.url)?;
     at.say(&format!("Logged out from {}", target.url))
 }
 
-/// Deletes all stored tokens.
-pub(super) fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
+/// Ends the login of a token. Its deletion does not wait for a gateway that cannot be reached.
+async fn end_login(token: &StoredToken) {
+    if let Err(error) = flow::end_login(token).await {
+        let url = &token.server_url;
+        output::warn(&format!("{url} still knows this login until it expires: {error}"));
+    }
+}
+
+/// Ends all logins, also those at servers behind the gateways, and deletes the stored tokens.
+pub(super) async fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
     let tokens = TokenStore::of_user()?;
     let all = tokens.all();
     let count = all.len();
@@ -37,6 +52,11 @@ pub(super) fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
         }
     }
     for token in &all {
+        if let Err(error) = flow::end_server_logins(token).await {
+            let url = &token.server_url;
+            output::warn(&format!("logins at the servers behind {url} may remain: {error}"));
+        }
+        end_login(token).await;
         tokens.remove(&token.server_url)?;
     }
     at.say(&format!("Cleared {count} stored token(s)."))

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use muster_api::auth::{LoginState, ServerAuthStatus, Sso};
-use muster_auth::oauth::BearerChallenge;
 use muster_client::{
     login::{
         self, server_logins,
@@ -10,6 +9,7 @@ use muster_client::{
     },
     remote::{Remote, error::RemoteError, target::Target},
 };
+use muster_core::text;
 
 use crate::{error::CommandError, output::Printer};
 
@@ -43,12 +43,8 @@ async fn login_status(target: &Target) -> Result<(LoginStatus, Option<Remote>), 
     Ok(match (Remote::connect(target, &auth).await, token) {
         (Ok(remote), Some(token)) => (LoginStatus::Authenticated(token), Some(remote)),
         (Ok(remote), None) => (LoginStatus::NotRequired, Some(remote)),
-        (Err(RemoteError::AuthRequired { challenge, .. }), Some(token)) => {
-            // Not every 401 is about the token, and a refresh token may outlive its access token.
-            let challenge = BearerChallenge::parse(&challenge.unwrap_or_default());
-            if challenge.error.as_deref() == Some("invalid_token") && !token.can_refresh() {
-                tokens.remove(&target.url)?;
-            }
+        (Err(RemoteError::AuthRequired { challenge, .. }), Some(_)) => {
+            login::forget_refused(target, challenge.as_deref());
             (LoginStatus::Invalidated, None)
         }
         (Err(RemoteError::AuthRequired { .. }), None) => (LoginStatus::NotLoggedIn, None),
@@ -130,6 +126,8 @@ pub(super) const fn status_label(status: LoginState) -> &'static str {
     match status {
         LoginState::Connected => "Connected",
         LoginState::AuthRequired => "Not authenticated",
+        LoginState::SsoPending => "SSO Pending",
+        LoginState::ReauthRequired => "Re-authentication required",
         LoginState::Disconnected => "Disconnected",
         LoginState::Unreachable => "Unreachable",
         LoginState::Failed => "Error",
@@ -146,7 +144,7 @@ const fn sso_label(sso: Sso) -> &'static str {
 }
 
 fn table(servers: &[ServerAuthStatus]) -> String {
-    let pending = servers.iter().filter(|server| server.status == LoginState::AuthRequired).count();
+    let pending = servers.iter().filter(|server| server.status.wants_login()).count();
     let (far, near): (Vec<&ServerAuthStatus>, Vec<&ServerAuthStatus>) =
         servers.iter().partition(|server| server.status == LoginState::Unreachable);
     let mut lines = vec![String::new(), "MCP Servers".to_owned()];
@@ -198,6 +196,9 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     if let Some(sso) = server.sso() {
         lines.push(format!("  SSO:      {}", sso_label(sso)));
     }
+    if let Some(error) = &server.error {
+        lines.push(format!("  Error:    {}", text::printable(error)));
+    }
     if !server.issuer.is_empty() {
         lines.push(format!("  Issuer:   {}", server.issuer));
     }
@@ -236,14 +237,19 @@ mod tests {
             {"name": "github", "status": "auth_required", "auth_tool": "core_auth_login"},
             {"name": "k8s", "status": "connected", "token_forwarding_enabled": true},
             {"name": "lost", "status": "unreachable"},
+            {"name": "prod", "status": "sso_pending", "token_exchange_enabled": true},
+            {"name": "stage", "status": "reauth_required", "auth_tool": "core_auth_login",
+             "token_exchange_enabled": true, "sso_attempt_failed": true},
         ]))
         .unwrap();
         expect![[r"
 
             MCP Servers
-              (1 pending authentication)
+              (2 pending authentication)
               github               Not authenticated                   Run: muster auth login --server github
               k8s                  Connected [SSO: Forwarded]
+              prod                 SSO Pending [SSO: Exchanged]
+              stage                Re-authentication required [SSO: Failed]     Run: muster auth login --server stage
 
               (1 unreachable - not shown)"]]
         .assert_eq(&table(&servers));

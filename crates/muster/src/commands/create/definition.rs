@@ -25,6 +25,9 @@ pub(super) struct NewWorkflow {
     /// The file that describes it; `-` reads standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["steps", "description", "args"])]
     filename: Option<PathBuf>,
+    /// Save the steps of this run of `run_steps`
+    #[arg(long, value_name = "ID", conflicts_with_all = ["steps", "filename", "args"])]
+    from_run: Option<String>,
     /// One line about it
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -69,6 +72,11 @@ impl NewWorkflow {
             return create(gateway, kind, &from_file(file, kind, self.name.as_deref())?);
         }
         let Some(name) = &self.name else { return Err(missing(kind)) };
+        if let Some(run) = &self.from_run {
+            let mut arguments = common(name, self.description.as_deref(), &[]);
+            arguments.insert("from_run".to_owned(), json!(run));
+            return create(gateway, kind, &arguments);
+        }
         if self.steps.is_empty() {
             return Err(CommandError::new("a workflow must have at least one step")
                 .hint("add --step TOOL, or describe the workflow in a file: --filename FILE"));

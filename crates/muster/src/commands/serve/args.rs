@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{LoginFlags, background};
+use crate::log::LogFormat;
 
 /// Serve all configured servers and CLIs at one endpoint
 ///
@@ -42,9 +43,18 @@ pub(crate) struct Serve {
     /// Leave the session of the process that starts it
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
-    /// The meta-tools that clients see
+    /// What clients see of the tools
     #[arg(long, value_enum, default_value_t)]
     pub(crate) surface: SurfaceArg,
+    /// With --surface auto: list the tools themselves while they cost at most this many tokens
+    #[arg(long, value_name = "TOKENS", default_value_t = 4_000)]
+    pub(crate) direct_tokens: usize,
+    /// List read_tool beside call_tool, for clients in which people can allow tools that only read once and for all
+    #[arg(long)]
+    pub(crate) read_tool: bool,
+    /// List tools with an interactive UI by their own names, for clients that can show it
+    #[arg(long)]
+    pub(crate) ui_tools: bool,
     /// Allow destructive tools
     #[arg(long)]
     pub(crate) yolo: bool,
@@ -54,6 +64,9 @@ pub(crate) struct Serve {
     /// Write debug log lines
     #[arg(long, conflicts_with = "silent")]
     pub(crate) debug: bool,
+    /// The form of log lines: for people, or a JSON object on each line
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) log_format: LogFormat,
     /// Write no log lines
     #[arg(long)]
     pub(crate) silent: bool,
@@ -71,4 +84,6 @@ pub(crate) enum SurfaceArg {
     Muster,
     /// The meta-tools of CLImax: climax_search and climax_call
     Climax,
+    /// The tools themselves while there are few, the meta-tools of muster otherwise
+    Auto,
 }

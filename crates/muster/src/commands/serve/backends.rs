@@ -3,13 +3,14 @@
 use std::{fs, sync::Arc};
 
 use muster_auth::{
-    client::{OAuthClient, OAuthClientOptions},
+    client::{OAuthClient, OAuthClientOptions, PostLoginRedirects},
     clock::Clock,
     secret::Secret,
     server::AuthServer,
     store::{MemoryStore, Vault},
 };
 use muster_config::settings::{AccessMode, McpClient};
+use muster_core::secret_source::SecretSource;
 use muster_engine::store::ConfigStore;
 use muster_net::{AddressPolicy, HttpClient, TrustStore, Url};
 
@@ -21,7 +22,7 @@ pub(super) fn of(
     logins: Option<&AuthServer>,
     mode: AccessMode,
     mut trust: TrustStore,
-    store: &ConfigStore,
+    (store, cluster): (&ConfigStore, Option<Arc<dyn SecretSource>>),
 ) -> Result<Option<Arc<OAuthClient>>, CommandError> {
     if !config.enabled {
         return Ok(None);
@@ -51,13 +52,15 @@ pub(super) fn of(
         client_id: config.client_id.clone(),
         client_secret: secret(config).map_err(failed)?.map(Secret::new),
         client_issuer: config.client_issuer.clone(),
-        secrets: Some(store.root().join("secrets")),
+        secrets: Some(store.secrets()),
+        cluster,
         callback_path: or(&config.callback_path, &defaults.callback_path),
         document_path: or(&config.cimd.path, &defaults.document_path),
         scopes: or(&config.cimd.scopes, &defaults.scopes),
         policy,
         own_browsers_only: logins.is_none() && mode != AccessMode::Open,
         browser_logins: logins.filter(|logins| binds_links(config, logins, mode)).cloned(),
+        redirects: PostLoginRedirects::new(&config.post_login_redirect_allowlist),
         ..defaults
     };
     if options.client_secret.is_some() && options.client_issuer.is_empty() {

@@ -29,9 +29,9 @@ pub(crate) enum BackgroundRole {
 /// Starts the gateway in the background, and prints how to reach it.
 pub(super) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
     if !args.silent {
-        log::install(LevelFilter::INFO, log::ArgumentValues::Hidden, None)?;
+        log::install(LevelFilter::INFO, log::ArgumentValues::Hidden, None, log::LogFormat::Text)?;
     }
-    let config = config_path(args)?;
+    let config = config_path(args.config_path.as_ref())?;
     let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;
     let was_running = folder.owner().is_some();
     let arguments = args.arguments(&config, &folder, BackgroundRole::Gateway);
@@ -58,6 +58,22 @@ impl Serve {
         format!("muster stop{}{}", flag("--config-path", config), state.unwrap_or_default())
     }
 
+    /// The arguments that say what clients see, as far as they are not the defaults.
+    pub(super) fn surface_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        match self.surface {
+            SurfaceArg::Muster => (),
+            SurfaceArg::Climax => arguments.extend(["--surface", "climax"].map(str::to_owned)),
+            SurfaceArg::Auto => {
+                arguments.extend(["--surface", "auto", "--direct-tokens"].map(str::to_owned));
+                arguments.push(self.direct_tokens.to_string());
+            }
+        }
+        let flags = [(self.read_tool, "--read-tool"), (self.ui_tools, "--ui-tools")];
+        arguments.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| (*flag).to_owned()));
+        arguments
+    }
+
     /// The arguments that start the same gateway in the background.
     pub(crate) fn arguments(
         &self,
@@ -80,9 +96,10 @@ impl Serve {
         if let Some(timeout) = self.idle_timeout {
             pair("--idle-timeout", format!("{}ms", timeout.as_millis()).into());
         }
-        if self.surface == SurfaceArg::Climax {
-            pair("--surface", "climax".into());
+        if self.log_format == log::LogFormat::Json {
+            pair("--log-format", "json".into());
         }
+        arguments.extend(self.surface_arguments().into_iter().map(Into::into));
         let flags = [
             (self.yolo, "--yolo"),
             (self.insecure_bind, "--insecure-bind"),

@@ -4,10 +4,13 @@ use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
     client::OAuthClient,
-    server::{self, AuthServer, OwnCallback},
+    server::{self, AuthServer, ConfigError, OwnCallback},
 };
 use muster_config::settings::{AccessMode, OAuthServer};
-use muster_engine::{store::Files, view::View};
+use muster_engine::{
+    store::{ConfigStore, Files},
+    view::View,
+};
 use muster_mcp::http::HttpOptions;
 use muster_net::TrustStore;
 use tokio::sync::watch;
@@ -23,11 +26,12 @@ pub(super) fn of(
     files: &Files,
     mode: AccessMode,
     trust: TrustStore,
+    store: &ConfigStore,
 ) -> Result<Option<AuthServer>, CommandError> {
     if !config.enabled {
         return Ok(None);
     }
-    let loaded = server::load(config, trust).map(|mut loaded| {
+    let loaded = server::load(config, trust, Some(&store.secrets())).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded.server.allowed = access_rules::allowed(&files.settings.access).into();
         // The acceptance tests log in with it.
@@ -37,13 +41,16 @@ pub(super) fn of(
         };
         loaded
     });
-    let started = loaded.and_then(AuthServer::start).map_err(|err| {
-        let text = err.to_string();
-        let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-        let error = CommandError::new(format!("failed to initialize application: {message}"));
-        if hint.is_empty() { error } else { error.hint(hint) }
-    })?;
+    let started = loaded.and_then(AuthServer::start).map_err(|error| invalid(&error))?;
     Ok(Some(started))
+}
+
+/// A configuration that cannot be used.
+pub(super) fn invalid(error: &ConfigError) -> CommandError {
+    let text = error.to_string();
+    let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    let error = CommandError::new(format!("failed to initialize application: {message}"));
+    if hint.is_empty() { error } else { error.hint(hint) }
 }
 
 /// The audiences that ID tokens need, so that the servers they are forwarded to accept them.

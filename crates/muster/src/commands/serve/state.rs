@@ -6,7 +6,7 @@ use muster_client::user_dirs;
 use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership, StateFolder};
 use muster_exec::private_dir::PrivateDir;
 
-use super::{Serve, args::SurfaceArg};
+use super::Serve;
 use crate::{error::CommandError, output::shell_quoted};
 
 /// The state folder of this process.
@@ -79,8 +79,9 @@ fn temporary(reason: &str) -> Result<GatewayState, CommandError> {
 /// The options that every client notices.
 pub(crate) fn options(args: &Serve) -> Vec<String> {
     let mut options = Vec::new();
-    if args.surface == SurfaceArg::Climax {
-        options.push("--surface climax".to_owned());
+    let surface = args.surface_arguments();
+    if !surface.is_empty() {
+        options.push(surface.join(" "));
     }
     if args.yolo {
         options.push("--yolo".to_owned());

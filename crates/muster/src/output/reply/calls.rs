@@ -71,7 +71,8 @@ impl ReplyView for CallStats {
         let tools: Vec<ToolCalls> = self.tools.iter().take(MAX_TOOLS).cloned().collect();
         let table = table::list(TOOL_COLUMNS, &tools, style);
         let mut page = format!("{calls} calls, {errors} errors since {since}\n\n{table}");
-        if let Some(more) = self.tools.len().checked_sub(MAX_TOOLS).filter(|more| *more > 0) {
+        let all = self.tool_count.max(self.tools.len());
+        if let Some(more) = all.checked_sub(MAX_TOOLS).filter(|more| *more > 0) {
             page = format!("{page}\n\n{more} more tools: `muster stats --output json`");
         }
         page

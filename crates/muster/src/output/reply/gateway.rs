@@ -1,6 +1,9 @@
 //! Events and the configuration of the gateway.
 
-use muster_api::{config::ConfigInfo, event::EventInfo};
+use muster_api::{
+    config::{ConfigInfo, ConfigProblem},
+    event::EventInfo,
+};
 
 use super::ReplyView;
 use crate::output::{
@@ -27,6 +30,24 @@ impl ReplyView for Vec<EventInfo> {
         }
         let events: Self = self.iter().rev().cloned().collect();
         table::list(COLUMNS, &events, style)
+    }
+}
+
+const PROBLEM_COLUMNS: &[Column<ConfigProblem>] = &[
+    Column::new("file", |problem| match problem.line {
+        Some(line) => format!("{}:{line}", problem.file),
+        None => problem.file.clone(),
+    }),
+    Column::new("problem", |problem| problem.message.clone()),
+    Column::new("fix", |problem| problem.fix.clone()),
+];
+
+impl ReplyView for Vec<ConfigProblem> {
+    fn show(&self, style: OutputStyle) -> String {
+        if self.is_empty() {
+            return "No problems found".to_owned();
+        }
+        table::list(PROBLEM_COLUMNS, self, style)
     }
 }
 

@@ -43,9 +43,9 @@ pub(super) struct Judgement {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_terms: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    nearest_servers: Vec<String>,
+    absent_products: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    nearest_tools: Vec<String>,
+    nearest_servers: Vec<String>,
 }
 
 const FOUND: &str = "found";
@@ -61,7 +61,9 @@ impl Judgement {
             SearchVerdict::Unsure => UNSURE,
             SearchVerdict::NoSuchTool { .. } => NO_SUCH_TOOL,
         };
-        let mut judgement = Self { verdict, unmatched_terms, ..Self::default() };
+        let absent_products = ranked.absent_products.clone();
+        let mut judgement =
+            Self { verdict, unmatched_terms, absent_products, nearest_servers: Vec::new() };
         if verdict == FOUND {
             return judgement;
         }
@@ -72,16 +74,7 @@ impl Judgement {
                 servers.push(title);
             }
         }
-        if judgement.is_no_such_tool() {
-            let near = ranked.found.iter().take(MOST_NEAR);
-            judgement.nearest_tools = near.map(|found| found.entry.name.to_string()).collect();
-        }
         judgement
-    }
-
-    /// Whether no tool matches.
-    pub(super) fn is_no_such_tool(&self) -> bool {
-        self.verdict == NO_SUCH_TOOL
     }
 
     /// What is doubtful, in words.
@@ -90,12 +83,21 @@ impl Judgement {
             [] => String::new(),
             words => format!("; no tool mentions `{}`", words.join("`, `")),
         };
-        match self.verdict {
-            NO_SUCH_TOOL if self.nearest_tools.is_empty() => None,
-            NO_SUCH_TOOL => Some(format!(
-                "no tool matches; see whether one of nearest_tools does it, or say it in other words{unmatched}"
+        match (self.verdict, self.absent_products.as_slice()) {
+            (NO_SUCH_TOOL, _) if self.nearest_servers.is_empty() => None,
+            (NO_SUCH_TOOL, []) => Some(format!(
+                "no tool matches; see whether one of the nearest does it, or say it in other words{unmatched}"
             )),
-            UNSURE => Some(format!("no tool clearly matches; the nearest are listed{unmatched}")),
+            (_, [_, ..]) => {
+                let products = self.absent_products.join(" or ");
+                let nearest = self.nearest_servers.first();
+                let nearest = nearest.map(|server| format!("; the nearest is {server}"));
+                let nearest = nearest.unwrap_or_default();
+                Some(format!("nothing here is {products}{nearest}{unmatched}"))
+            }
+            (UNSURE, _) => {
+                Some(format!("no tool clearly matches; the nearest are listed{unmatched}"))
+            }
             _ => unmatched.strip_prefix("; ").map(str::to_owned),
         }
     }

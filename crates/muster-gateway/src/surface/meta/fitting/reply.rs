@@ -30,6 +30,8 @@ pub(in crate::surface::meta) struct FittedReply {
     pub(super) content: Vec<Piece>,
     /// The preview of what is stored, before the content.
     pub(super) preview: Option<String>,
+    /// The note about an excerpt in place of a preview. It names the handle, so that `_meta` need not in the text.
+    pub(super) note: Option<String>,
     pub(super) is_error: Option<Raw>,
     pub(super) structured: Option<Raw>,
     /// Whether structured content is part of the text. It need not be if the text says the same.
@@ -176,21 +178,25 @@ impl FittedReply {
 
     /// The tokens of its text in the envelope.
     pub(super) fn cost(&self) -> usize {
-        token_estimate::estimate(self.inside().to_raw().get())
+        token_estimate::estimate(self.inside(1).to_raw().get())
     }
 
-    /// The result as JSON text, with placeholders for blocks.
-    fn inside(&self) -> RawObject<'_> {
+    /// The texts before the content.
+    fn remarks(&self) -> impl Iterator<Item = &str> {
+        self.preview.as_deref().into_iter().chain(self.note.as_deref())
+    }
+
+    /// The result as JSON text, with placeholders for blocks, the first of which is `first` in the content of the reply.
+    fn inside(&self, first: usize) -> RawObject<'_> {
         let mut content: Vec<Cow<'_, RawValue>> = Vec::new();
-        content.extend(self.preview.as_deref().map(|text| Cow::Owned(raw(&Text::of(text)))));
-        let mut blocks = 0;
+        content.extend(self.remarks().map(|text| Cow::Owned(raw(&Text::of(text)))));
+        let mut blocks = first..;
         for piece in &self.content {
             content.push(match piece {
                 Piece::Later(_) | Piece::Gone => continue,
                 Piece::Own(item) => Cow::Borrowed(&**item),
                 Piece::Lifted { about, .. } => {
-                    blocks += 1;
-                    let block = Some(blocks);
+                    let block = blocks.next();
                     Cow::Owned(raw(&Placeholder { about, block, get_output: None }))
                 }
                 Piece::Kept { about, number } => {
@@ -209,7 +215,8 @@ impl FittedReply {
         if let Some(structured) = self.structured.as_deref().filter(|_| self.structured_inside) {
             inside.set("structuredContent", Cow::Borrowed(structured));
         }
-        if let Some(meta) = self.meta() {
+        let meta = if self.note.is_some() { self.meta.clone() } else { self.meta() };
+        if let Some(meta) = meta {
             inside.set("_meta", Cow::Owned(meta));
         }
         for (key, value) in &self.others {
@@ -235,19 +242,19 @@ impl FittedReply {
     }
 
     /// The reply of `call_tool`: the text, then the blocks.
-    pub(in crate::surface::meta) fn enclosed(&self, repairs: &[String]) -> Outcome {
+    pub(in crate::surface::meta) fn enclosed(&self, repairs: &[String], first: usize) -> Outcome {
         let blocks = self.content.iter().filter_map(|piece| match piece {
             Piece::Lifted { block, .. } => Some(&**block),
             _ => None,
         });
-        let (inside, meta) = (self.inside(), self.meta());
+        let (inside, meta) = (self.inside(first), self.meta());
         envelope::enclose(&inside, blocks, self.structured.as_deref(), meta.as_deref(), repairs)
     }
 
     /// The reply without an envelope.
     pub(super) fn direct(&self) -> Outcome {
         let mut content: Vec<Cow<'_, RawValue>> = Vec::new();
-        content.extend(self.preview.as_deref().map(|text| Cow::Owned(raw(&Text::of(text)))));
+        content.extend(self.remarks().map(|text| Cow::Owned(raw(&Text::of(text)))));
         for piece in &self.content {
             content.push(match piece {
                 Piece::Later(_) | Piece::Gone | Piece::Stored(_) => continue,

@@ -1,0 +1,117 @@
+//! The logins that requests came from since the gateway started.
+//!
+//! The storage of logins cannot be listed, and may be shared by several gateways. This is what one of them has seen.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{call::Role, caller_directory::SeenLogin, credentials::Principal};
+
+use crate::{lock::Lock, random};
+
+/// The number of logins that are remembered; the one that was not used for longest makes room.
+const MAX_LOGINS: usize = 1_000;
+/// The length of an id: enough of a digest to be unique, too little to be a credential.
+const ID: usize = 12;
+
+/// The logins of recent requests. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct RecentLogins(Arc<Lock<BTreeMap<Arc<str>, SeenLogin>>>);
+
+impl RecentLogins {
+    /// Records a request.
+    pub(super) fn record(&self, principal: &Principal, role: Role, now: u64) {
+        let mut logins = self.0.lock();
+        if let Some(known) = logins.get_mut(&principal.login) {
+            known.last_seen = now;
+            known.requests += 1;
+            known.role = role;
+            return;
+        }
+        if logins.len() >= MAX_LOGINS {
+            let oldest = logins.iter().min_by_key(|(_, known)| known.last_seen);
+            if let Some(oldest) = oldest.map(|(login, _)| Arc::clone(login)) {
+                logins.remove(&oldest);
+            }
+        }
+        let seen = SeenLogin {
+            id: session_id(&random::digest_of(&principal.login)),
+            user: principal.email.as_deref().unwrap_or(&principal.subject).to_owned(),
+            name: principal.name.as_deref().map(str::to_owned),
+            issuer: principal.issuer.to_string(),
+            groups: principal.groups.to_vec(),
+            client: principal.client.as_deref().map(str::to_owned),
+            role,
+            first_seen: now,
+            last_seen: now,
+            requests: 1,
+        };
+        logins.insert(Arc::clone(&principal.login), seen);
+    }
+
+    /// The logins, those of the last request first.
+    pub(super) fn list(&self) -> Vec<SeenLogin> {
+        let mut all: Vec<SeenLogin> = self.0.lock().values().cloned().collect();
+        all.sort_by_key(|login| std::cmp::Reverse(login.last_seen));
+        all
+    }
+
+    /// The login with an id.
+    pub(super) fn login(&self, id: &str) -> Option<Arc<str>> {
+        let logins = self.0.lock();
+        logins.iter().find(|(_, known)| known.id == id).map(|(login, _)| Arc::clone(login))
+    }
+
+    /// Forgets a login that has ended.
+    pub(super) fn forget(&self, id: &str) {
+        self.0.lock().retain(|_, known| known.id != id);
+    }
+}
+
+/// The id of the session with this digest.
+pub(super) fn session_id(digest: &str) -> String {
+    digest.chars().take(ID).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{call::Role, credentials::Principal};
+
+    use super::{MAX_LOGINS, RecentLogins};
+
+    fn principal(login: &str) -> Principal {
+        Principal {
+            id: "i|s".into(),
+            issuer: "i".into(),
+            subject: "s".into(),
+            email: Some("ann@example.com".into()),
+            name: None,
+            groups: [].into(),
+            login: login.into(),
+            identity: None,
+            client: None,
+        }
+    }
+
+    #[test]
+    fn requests_of_a_login_are_counted_and_the_number_of_logins_is_limited() {
+        let recent = RecentLogins::default();
+        for (login, at) in [("a", 1), ("b", 2), ("a", 3)] {
+            recent.record(&principal(login), Role::Agent, at);
+        }
+        let seen: Vec<_> = recent
+            .list()
+            .into_iter()
+            .map(|login| (login.user, login.first_seen, login.last_seen, login.requests))
+            .collect();
+        let ann = || "ann@example.com".to_owned();
+        assert_eq!(seen, [(ann(), 1, 3, 2), (ann(), 2, 2, 1)]);
+        let id = recent.list().first().unwrap().id.clone();
+        assert_eq!(recent.login(&id).as_deref(), Some("a"));
+        recent.forget(&id);
+        assert!(recent.login(&id).is_none());
+        for at in 0..MAX_LOGINS + 5 {
+            recent.record(&principal(&at.to_string()), Role::Agent, 10);
+        }
+        assert_eq!(recent.list().len(), MAX_LOGINS);
+    }
+}

@@ -1,0 +1,97 @@
+//! Validations that a type does not express: patterns, lengths, and rules in CEL.
+//!
+//! Only what the readers refuse too, or what the original's resources refuse: a manifest that worked is accepted.
+
+use serde_json::{Value as Json, json};
+
+use crate::schema::set;
+
+/// A rule in CEL, and what it says to who breaks it.
+type Rule = (&'static str, &'static str);
+
+/// Rules by kind and path. `[]` is an item of a list, `{}` a value of a map.
+const RULES: &[(&str, &str, &[Rule])] = &[
+    (
+        "MCPServer",
+        "spec",
+        &[
+            (
+                "has(self.command) || has(self.url)",
+                "command is required for stdio, url for streamable-http and sse",
+            ),
+            (
+                "!has(self.type) || self.type != 'stdio' || has(self.command)",
+                "command is required when type is stdio",
+            ),
+            (
+                "!has(self.type) || self.type == 'stdio' || has(self.url)",
+                "url is required when type is streamable-http or sse",
+            ),
+        ],
+    ),
+    (
+        "MCPServer",
+        "spec.auth",
+        &[
+            (
+                "!has(self.authorizationServer) || (has(self.type) && self.type == 'oauth')",
+                "authorizationServer is only valid when type is oauth",
+            ),
+            (
+                "!(has(self.forwardToken) && self.forwardToken && has(self.authorizationServer))",
+                "forwardToken bypasses per-backend OAuth; set one or the other, not both",
+            ),
+            (
+                "!(has(self.tokenExchange) && has(self.tokenExchange.enabled) && self.tokenExchange.enabled && has(self.authorizationServer))",
+                "tokenExchange has its own issuer; set one or the other, not both",
+            ),
+        ],
+    ),
+    (
+        "Workflow",
+        "spec.steps[]",
+        &[(
+            "(has(self.tool) ? 1 : 0) + (has(self.forEach) ? 1 : 0) + (has(self.parallel) ? 1 : 0) == 1",
+            "exactly one of tool, forEach or parallel is required",
+        )],
+    ),
+];
+
+/// Patterns by kind and path.
+const PATTERNS: &[(&str, &str, &str)] = &[
+    ("MCPServer", "spec.url", r"^https?://[^\s/$.?#].[^\s]*$"),
+    ("MCPServer", "spec.toolPrefix", "^[a-zA-Z][a-zA-Z0-9_-]*$"),
+    ("MCPServer", "spec.family.name", "^[a-zA-Z][a-zA-Z0-9_-]*$"),
+    ("MCPServer", "spec.family.instanceArg", "^[a-zA-Z][a-zA-Z0-9_]*$"),
+    ("MCPServer", "spec.auth.authorizationServer.issuer", "^https://[^/?#]+(/[^?#]*[^/?#])?$"),
+];
+
+/// Adds what holds for a value and everything below it.
+pub(super) fn add(kind: &str, path: &mut Vec<&str>, schema: &mut Json) {
+    let place = path.join(".").replace(".[]", "[]").replace(".{}", "{}");
+    let here = RULES.iter().find(|(of, at, _)| *of == kind && *at == place);
+    if let Some((_, _, rules)) = here {
+        let rules: Vec<Json> =
+            rules.iter().map(|(rule, message)| json!({"rule": rule, "message": message})).collect();
+        set(schema, "x-kubernetes-validations", json!(rules));
+    }
+    let pattern = PATTERNS.iter().find(|(of, at, _)| *of == kind && *at == place);
+    if let Some((_, _, pattern)) = pattern {
+        set(schema, "pattern", json!(pattern));
+    }
+    let Json::Object(members) = schema else { return };
+    if let Some(Json::Object(properties)) = members.get_mut("properties") {
+        for (name, below) in properties {
+            let mut deeper: Vec<&str> = path.clone();
+            deeper.push(name);
+            add(kind, &mut deeper, below);
+        }
+    }
+    for (key, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if let Some(below) = members.get_mut(key) {
+            let mut deeper: Vec<&str> = path.clone();
+            deeper.push(mark);
+            add(kind, &mut deeper, below);
+        }
+    }
+}

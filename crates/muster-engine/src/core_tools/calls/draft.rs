@@ -1,0 +1,140 @@
+//! `core_calls_draft`: calls of the past as the draft of a workflow.
+
+use std::collections::BTreeMap;
+
+use muster_api::{
+    calls::CallInfo,
+    workflow::{DraftStep, WorkflowDraft},
+};
+use muster_core::secret_text::REDACTED;
+use serde_json::{Map, Value, json};
+
+use super::{Args, CoreTool, Failure, ToolAudience, ToolReply, read, reply};
+use crate::handle::Handle;
+
+/// The number of calls in a draft.
+const MAX_CALLS: usize = 50;
+
+pub(super) const TOOL: CoreTool = CoreTool {
+    name: "core_calls_draft",
+    audience: ToolAudience::Operators,
+    summary: "Draft a workflow from calls of the past: a step for each, in their order, with the arguments that the history \
+              keeps. Nothing is stored: pass the draft to core_workflow_create.",
+    schema: || {
+        json!({"type": "object", "required": ["calls"], "properties": {
+            "calls": {"type": "array", "items": {"type": "number"}, "description": "The ids of the calls, from core_calls_list"},
+            "name": {"type": "string", "description": "The name of the workflow"},
+        }})
+    },
+    run: |handle, _, args| Box::pin(draft(handle, args)),
+};
+
+async fn draft(handle: &Handle, args: Args) -> ToolReply {
+    let ids = args.any("calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut ids: Vec<u64> = ids.iter().filter_map(Value::as_u64).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() || ids.len() > MAX_CALLS {
+        return Err(format!("`calls` must be the ids of 1 to {MAX_CALLS} calls").into());
+    }
+    let found = read(handle, move |history| {
+        ids.iter().map(|id| Ok((*id, history.get(*id)?))).collect::<std::io::Result<Vec<_>>>()
+    });
+    let mut calls = Vec::new();
+    for (id, call) in found.await? {
+        let Some(call) = call else {
+            return Err(Failure::not_found(format!("no call {id} in the history")));
+        };
+        calls.push(call);
+    }
+    reply(&drafted(args.text("name").unwrap_or("recorded"), &calls))
+}
+
+/// The draft of calls, oldest first.
+fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut steps, mut notes) = (Vec::new(), Vec::new());
+    for call in calls {
+        if call.depth > 0 {
+            notes.push(format!(
+                "call {} of `{}` was left out: a workflow made it",
+                call.id, call.tool
+            ));
+            continue;
+        }
+        let stem = step_id(&call.tool);
+        let number = seen.entry(stem.clone()).or_default();
+        *number += 1;
+        let id = if *number == 1 { stem } else { format!("{stem}_{number}") };
+        let kept = call.arguments.as_ref().map(|arguments| arguments.get());
+        let args: Map<String, Value> =
+            kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        if kept.is_none() && call.argument_bytes > "{}".len() as u64 {
+            notes.push(format!("fill in the arguments of `{id}`: the history does not keep them"));
+        }
+        if kept.is_some_and(|text| text.contains(REDACTED)) {
+            notes.push(format!("fill in the secrets of `{id}`: the history redacts them"));
+        }
+        if call.status != "ok" {
+            notes.push(format!("`{id}` ended with `{}`", call.status));
+        }
+        steps.push(DraftStep { id, tool: call.tool.clone(), args });
+    }
+    let description = match (calls.first(), calls.last()) {
+        (Some(first), Some(last)) => format!("Recorded from calls {} to {}", first.id, last.id),
+        _ => String::new(),
+    };
+    WorkflowDraft { name: name.to_owned(), description, steps, notes }
+}
+
+/// The id of a step, from the name of its tool: letters, digits and underscores.
+fn step_id(tool: &str) -> String {
+    let name = tool.strip_prefix("x_").or_else(|| tool.strip_prefix("core_")).unwrap_or(tool);
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::calls::CallInfo;
+    use muster_core::json::raw;
+    use serde_json::{Value, json};
+
+    use super::drafted;
+
+    #[test]
+    fn every_call_becomes_a_step() {
+        let call = |id: u64, tool: &str, arguments: Option<Value>, depth: u64| CallInfo {
+            id,
+            tool: tool.to_owned(),
+            status: "ok".to_owned(),
+            argument_bytes: 20,
+            arguments: arguments.as_ref().map(raw),
+            depth,
+            ..CallInfo::default()
+        };
+        let calls = [
+            call(3, "x_notes_list", Some(json!({"tag": "a"})), 0),
+            call(4, "x_notes_list", None, 0),
+            call(5, "x_notes_read", Some(json!({"token": "[REDACTED]"})), 0),
+            call(6, "x_notes_read", None, 1),
+        ];
+        let draft = drafted("daily", &calls);
+        assert_eq!(
+            serde_json::to_value(&draft).unwrap(),
+            json!({
+                "name": "daily",
+                "description": "Recorded from calls 3 to 6",
+                "steps": [
+                    {"id": "notes_list", "tool": "x_notes_list", "args": {"tag": "a"}},
+                    {"id": "notes_list_2", "tool": "x_notes_list"},
+                    {"id": "notes_read", "tool": "x_notes_read", "args": {"token": "[REDACTED]"}},
+                ],
+                "notes": [
+                    "fill in the arguments of `notes_list_2`: the history does not keep them",
+                    "fill in the secrets of `notes_read`: the history redacts them",
+                    "call 6 of `x_notes_read` was left out: a workflow made it",
+                ],
+            })
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The port to what stores definitions: the configuration directory, or a Kubernetes API server.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use muster_config::kinds::DefinitionKind;
+use muster_core::backend::BoxFuture;
+use serde_json::{Map, Value as Json};
+
+use super::WriteError;
+
+/// An edit of a text; none if the text is not the one that the edit was made for.
+pub type TextEdit = Box<dyn Fn(&str) -> Option<String> + Send>;
+
+/// What stores definitions. Each has a path of its own, and a text in the format of its kind.
+///
+/// **Guarantees:** an edit is applied to the text it was made for, or not at all; what was deleted is never recreated;
+/// what was written is read from then on.
+pub trait DefinitionStore: fmt::Debug + Send + Sync {
+    /// The paths of all definitions of a kind, in the order in which they count; none where the kind has no place. An
+    /// error means that it is unknown: what was read before stays. May block.
+    fn list(&self, kind: DefinitionKind) -> io::Result<Option<Vec<PathBuf>>>;
+
+    /// Reads a definition. May block.
+    fn read(&self, path: &Path) -> io::Result<StoredText>;
+
+    /// What holds the definitions of a kind, in messages.
+    fn place(&self, kind: DefinitionKind) -> PathBuf;
+
+    /// Stores a new definition.
+    fn create<'a>(
+        &'a self,
+        kind: DefinitionKind,
+        name: &'a str,
+        text: String,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
+    /// Applies an edit to a definition.
+    fn change<'a>(
+        &'a self,
+        path: &'a Path,
+        edit: TextEdit,
+    ) -> BoxFuture<'a, Result<(), WriteError>>;
+
+    /// Deletes a definition.
+    fn delete<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), WriteError>>;
+
+    /// Prepares the store, if it can be written.
+    fn prepare(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The folders whose files are definitions, for the file watcher.
+    fn folders(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Waits until definitions may have changed, where the store itself notices it.
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Where statuses of definitions are reported; none if they are not stored beside them.
+    fn status(&self) -> Option<&dyn StatusSink> {
+        None
+    }
+}
+
+/// A definition as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredText {
+    /// Its text.
+    pub text: String,
+    /// The generation of its spec, if the store counts them. Lines of its text mean nothing to its author then.
+    pub generation: Option<i64>,
+    /// The number of changes of the secrets that it refers to, if the store notices them.
+    pub secret_changes: u64,
+}
+
+/// Where statuses of definitions are reported.
+pub trait StatusSink: Send + Sync {
+    /// Takes the status of a definition. It is written later, if it differs from the one that is stored.
+    fn report(&self, path: &Path, status: DefinitionStatus);
+}
+
+/// The status of a definition, or a part of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DefinitionStatus {
+    /// The generation of the definition that it belongs to.
+    pub generation: Option<i64>,
+    /// The fields of its kind; empty if they are not part of this report.
+    pub fields: Map<String, Json>,
+    /// Its conditions; empty if they are not part of this report.
+    pub conditions: Vec<StatusCondition>,
+}
+
+/// One condition of a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusCondition {
+    /// Its type: `Accepted` or `Ready`.
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, as an identifier.
+    pub reason: &'static str,
+    /// Why, in a sentence.
+    pub message: String,
+}

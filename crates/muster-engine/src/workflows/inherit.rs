@@ -1,0 +1,79 @@
+//! Takes over the executions of replicas that died.
+
+use std::{io, sync::Arc, time::Duration};
+
+use muster_workflow::record::RunJournal;
+use tokio::{sync::watch, time::sleep};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    Deps,
+    resume::resume,
+    shared_runs::{Inherited, SharedRuns},
+};
+use crate::view::View;
+
+/// The interval between looks for executions of dead replicas.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Looks for executions of dead replicas until the gateway shuts down.
+pub(super) async fn inherit(deps: Deps, views: watch::Receiver<Arc<View>>, tasks: TaskTracker) {
+    tokio::select! {
+        () = keep_looking(&deps, &views, &tasks) => (),
+        () = deps.executions.interrupted() => (),
+    }
+}
+
+async fn keep_looking(deps: &Deps, views: &watch::Receiver<Arc<View>>, tasks: &TaskTracker) {
+    let Some(runs) = deps.executions.of_all_replicas() else { return };
+    loop {
+        sleep(INTERVAL).await;
+        let others = runs.of_others().await.unwrap_or_else(|error| {
+            tracing::debug!("the executions of other replicas are not known: {error}");
+            Vec::new()
+        });
+        for run in others {
+            match runs.inherit(&run).await {
+                Ok(Some(inherited)) => take_over(deps, views, tasks, runs, inherited).await,
+                Ok(None) => (),
+                Err(error) => tracing::debug!("run {} is not taken over: {error}", run.id),
+            }
+        }
+    }
+}
+
+async fn take_over(
+    deps: &Deps,
+    views: &watch::Receiver<Arc<View>>,
+    tasks: &TaskTracker,
+    runs: &SharedRuns,
+    inherited: Inherited,
+) {
+    let Inherited { id, lines, journal } = inherited;
+    let executions = Arc::clone(&deps.executions);
+    let name = id.clone();
+    let lines = Arc::new(lines);
+    let written = Arc::clone(&lines);
+    let left = tokio::task::spawn_blocking(move || executions.inherit(&name, &written)).await;
+    let left = match left.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(Some(left)) => left,
+        // It never started, or has ended.
+        Ok(None) => return journal.close().await,
+        Err(error) => {
+            // It is ours, and cannot be continued: it ends here.
+            tracing::warn!("run {id} cannot be continued: {error}");
+            let story = RunJournal::read(&String::from_utf8_lossy(&lines));
+            if let Some(opened) = &story.opened {
+                runs.store(&opened.record.clone().interrupted(&story)).await;
+            }
+            return journal.close().await;
+        }
+    };
+    tracing::info!("run {id} of another replica, which died, is taken over");
+    let view = Arc::clone(&views.borrow());
+    let known = (&view.workflows, view.settings.namespace());
+    if let Some(closed) = resume(deps, known, left, tasks, Some(journal)) {
+        deps.executions.publish(&id).await;
+        closed.close().await;
+    }
+}

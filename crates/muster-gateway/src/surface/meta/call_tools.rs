@@ -1,0 +1,255 @@
+//! `call_tools`: several independent calls at once, with one reply.
+//!
+//! Each call is read, permitted and observed like one of `call_tool`, and has its own result or error. The replies share
+//! the token budget: what short ones leave is for the long ones.
+
+use muster_core::{
+    backend::BoxFuture,
+    call::Outcome,
+    client::Continuation,
+    join::join_all,
+    json::{Raw, RawObject},
+    request::RequestError,
+    spooled::ToolResult,
+};
+use serde_json::value::RawValue;
+
+use super::{
+    MetaContext, MetaTool, OutcomeFuture, Run,
+    arguments::MetaArguments,
+    budget::{Budget, LEAST},
+    call_tool::{self, MeantCall, SentCall},
+    envelope,
+    fitting::{BlockRoom, Fitted, OutputSink, outcome_cost, projected},
+    projection::Projection,
+};
+use crate::{call_turns::CallTurns, inner_client::InnerClient, surface::ToolCall};
+
+pub(super) const TOOL: MetaTool = MetaTool {
+    name: "call_tools",
+    description: "Run independent calls at once, each as for call_tool.",
+    input_schema: r#"{"type":"object","properties":{"calls":{"type":"array","items":{"type":"object"}}},"required":["calls"]}"#,
+    budget: 16_000,
+    run: Run::Batch(run),
+};
+
+/// The number of calls in one request.
+const MAX_CALLS: usize = 20;
+/// The tokens around the result of one call.
+const AROUND: usize = 40;
+
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
+    Box::pin(async move {
+        let given = MetaArguments::read(&call.arguments);
+        let read = calls(&given).and_then(|calls| Ok((calls, call_tool::effect(&given, true)?)));
+        let (calls, ceiling) = match read {
+            Ok(read) => read,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        let needed = calls.len() * LEAST;
+        if cx.budget.0 < needed {
+            return Ok(Outcome::failure(format!(
+                "max_tokens must be at least {needed} for {} calls",
+                calls.len()
+            )));
+        }
+        let meta = without_progress(call.meta.as_deref());
+        let client = InnerClient::shared(cx.request.client);
+        let cx = &cx.of_client(&client);
+        let turns = CallTurns::default();
+        let running = calls.iter().map(|written| -> BoxFuture<'_, Called> {
+            let meant = call_tool::meant(cx, written, MetaArguments::read(written), ceiling);
+            let (meta, turns) = (meta.clone(), &turns);
+            let own = MetaArguments::read(written);
+            Box::pin(async move {
+                match (meant, Budget::of(&own, cx.budget.0)) {
+                    (Ok(meant), Ok(budget)) => called(cx, turns, meta, meant, budget).await,
+                    (Ok(_), Err(problem)) => Called::refused(&own, Outcome::failure(problem)),
+                    (Err(outcome), _) => Called::refused(&own, outcome),
+                }
+            })
+        });
+        let called = join_all(running.collect()).await;
+        reply(cx, called).await
+    })
+}
+
+/// The calls of a request, or the error.
+fn calls(given: &MetaArguments<'_>) -> Result<Vec<Raw>, String> {
+    let written = given.raw("calls").ok_or("calls argument is required")?;
+    let list = |text: &str| serde_json::from_str::<Vec<Raw>>(text).ok();
+    // Agents send lists as JSON text.
+    let calls = list(written.get()).or_else(|| list(&given.text("calls")?));
+    let calls = calls.ok_or("calls must be a list such as [{\"name\":\"x\",\"arguments\":{}}]")?;
+    match calls.len() {
+        0 => Err("calls must have at least one call".to_owned()),
+        count if count > MAX_CALLS => {
+            Err(format!("calls must have at most {MAX_CALLS} calls, not {count}"))
+        }
+        _ => Ok(calls),
+    }
+}
+
+/// The `_meta` of each call. Progress of several calls under one token would go back and forth.
+fn without_progress(meta: Option<&RawValue>) -> Option<Raw> {
+    let mut meta = RawObject::parse(meta?)?;
+    meta.remove("progressToken");
+    Some(meta.to_raw())
+}
+
+/// The answer to a call.
+enum Answer {
+    /// What its tool returned, until it is fitted.
+    Returned(Option<ToolResult>),
+    /// The reply if it did not run, or its result is lost.
+    Failed(Outcome),
+}
+
+/// A call that has ended.
+struct Called {
+    tool: String,
+    answer: Answer,
+    projection: Option<Projection>,
+    /// The most that its caller wants to read of it.
+    budget: Budget,
+    repairs: Vec<String>,
+}
+
+impl Called {
+    /// A call that cannot be read, or is not allowed.
+    fn refused(given: &MetaArguments<'_>, outcome: Outcome) -> Self {
+        let tool = given.tool().unwrap_or_default();
+        let (projection, budget, repairs) = (None, Budget(0), Vec::new());
+        Self { tool, answer: Answer::Failed(outcome), projection, budget, repairs }
+    }
+
+    /// An upper bound of the tokens of its reply. There is room for the least budget for each.
+    fn cost(&self) -> usize {
+        let cost = match &self.answer {
+            Answer::Returned(Some(ToolResult::Inline(outcome))) => outcome_cost(outcome),
+            Answer::Returned(Some(ToolResult::Spooled(_))) => usize::MAX,
+            Answer::Returned(None) | Answer::Failed(_) => 0,
+        };
+        cost.saturating_add(2 * AROUND).min(self.budget.0).max(LEAST)
+    }
+
+    /// The result within its share of the budget, or the part of it that is requested; none if there is no result.
+    async fn fitted(
+        &mut self,
+        share: usize,
+        room: &BlockRoom,
+        sink: &OutputSink,
+    ) -> Option<Fitted> {
+        let Answer::Returned(result) = &mut self.answer else { return None };
+        let budget = Budget(share.saturating_sub(AROUND));
+        let fitted = projected(result.take()?, self.projection.clone(), budget, Some(room), sink);
+        match fitted.await {
+            Ok(fitted) => Some(fitted),
+            Err(error) => {
+                self.answer = Answer::Failed(call_tool::unfit(&error, &self.repairs));
+                None
+            }
+        }
+    }
+}
+
+async fn called(
+    cx: &MetaContext<'_>,
+    turns: &CallTurns,
+    meta: Option<Raw>,
+    meant: MeantCall,
+    budget: Budget,
+) -> Called {
+    let MeantCall { call, most, projection } = meant;
+    let tool = call.tool.clone();
+    let failure = |text: String, repairs: &[String]| {
+        let text = format!("Tool execution failed: {text}");
+        Answer::Failed(envelope::failure(&text, None, repairs))
+    };
+    let turn = match turns.begin(&**cx.request.client).await {
+        Ok(turn) => turn,
+        Err(too_many) => {
+            let answer = failure(too_many.message, &call.repairs);
+            return Called { tool, answer, projection: None, budget, repairs: call.repairs };
+        }
+    };
+    let SentCall { answer, arguments, repairs } =
+        call_tool::send(cx, meta, Continuation::default(), most, call).await;
+    drop(turn);
+    let answer = match answer {
+        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => {
+            let text = format!("`{tool}` requests input\nhint: call it by itself with call_tool");
+            failure(text, &repairs)
+        }
+        Ok(result) => Answer::Returned(Some(result)),
+        Err(error) => Answer::Failed(call_tool::failed(cx, &arguments, &error, &repairs)),
+    };
+    Called { tool, answer, projection, budget, repairs }
+}
+
+/// One reply for all calls: a JSON list of results, then their blocks.
+async fn reply(cx: &MetaContext<'_>, called: Vec<Called>) -> Result<Outcome, RequestError> {
+    let (sink, room) = (cx.sink(), BlockRoom::default());
+    let mut costs: Vec<usize> = called.iter().map(Called::cost).collect();
+    let mut called: Vec<(Called, Option<Fitted>)> =
+        called.into_iter().map(|called| (called, None)).collect();
+    // What projections select is known first, so that the others share what it leaves.
+    for is_projected in [true, false] {
+        let shares = shares(cx.budget.0, &costs);
+        let places = called.iter_mut().zip(&mut costs).zip(shares);
+        for (((called, fitted), cost), share) in places {
+            if called.projection.is_some() == is_projected {
+                *fitted = called.fitted(share, &room, &sink).await;
+                if let Some(fitted) = fitted {
+                    *cost = fitted.cost().saturating_add(2 * AROUND).min(share);
+                }
+            }
+        }
+    }
+    let mut batch = envelope::Batch::default();
+    for (Called { tool, answer, repairs, .. }, fitted) in &called {
+        match (fitted, answer) {
+            (Some(fitted), _) => {
+                let outcome = fitted.enclosed(repairs, batch.next_block());
+                batch.push(tool, &outcome, repairs);
+            }
+            (None, Answer::Failed(outcome)) => batch.push(tool, outcome, repairs),
+            (None, Answer::Returned(_)) => (),
+        }
+    }
+    Ok(batch.reply())
+}
+
+/// Divides a budget: nobody gets less than an equal share of what the cheaper ones leave.
+fn shares(budget: usize, costs: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    let cost = |place: usize| costs.get(place).copied().unwrap_or_default();
+    order.sort_by_key(|place| cost(*place));
+    let (mut left, mut shares) = (budget, vec![0; costs.len()]);
+    for (waiting, place) in (1..=costs.len()).rev().zip(order) {
+        let share = cost(place).min(left / waiting);
+        left -= share;
+        if let Some(slot) = shares.get_mut(place) {
+            *slot = share;
+        }
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn long_replies_share_what_short_ones_leave() {
+        for (budget, costs, expect) in [
+            (900, vec![100, 100, 100], vec![100, 100, 100]),
+            (900, vec![1_000, 100, 1_000], vec![400, 100, 400]),
+            (900, vec![usize::MAX, usize::MAX, 0], vec![450, 450, 0]),
+            (900, vec![500, 300, 300], vec![300, 300, 300]),
+            (10, vec![], vec![]),
+        ] {
+            assert_eq!(shares(budget, &costs), expect, "{costs:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Replies with the part of a result that a projection selects.
+//!
+//! **Invariant:** the whole result is stored before it is projected, so that a mistaken projection loses nothing: a tool
+//! with an effect need not run again.
+
+use std::{io, sync::Arc};
+
+use muster_core::{
+    call::Outcome,
+    json::RawObject,
+    spooled::{SpooledResult, ToolResult},
+};
+
+use super::{
+    BlockRoom, FitError, Fitted, FittedReply, Fitting, OutputSink, SpilledStdout, Stored, fitted,
+    outline::{InlineResult, Outline},
+    text_result,
+};
+use crate::{
+    background_job::{self, StopSignal},
+    dispatch::is_error,
+    outputs::{StoredOutput, excerpt::Excerpt},
+    surface::meta::{budget::Budget, projection::Projection},
+};
+
+/// The cost of the note beside an excerpt.
+const NOTE: usize = 80;
+/// How often an excerpt is shortened until it fits: escapes may make it longer than its text.
+const MAX_ATTEMPTS: usize = 4;
+
+/// Fits the part of a result that a projection selects into the budget. A failure is not projected.
+pub(in crate::surface::meta) async fn projected(
+    result: ToolResult,
+    projection: Option<Projection>,
+    budget: Budget,
+    room: Option<&BlockRoom>,
+    sink: &OutputSink,
+) -> Result<Fitted, FitError> {
+    let Some(projection) = projection.filter(|_| !is_failure(&result)) else {
+        return fitted(result, budget, room, sink).await;
+    };
+    let source = match result {
+        ToolResult::Spooled(spooled) => Source::Result(spooled),
+        ToolResult::Inline(Outcome::Text { text, failed, details }) => {
+            match details.as_deref().and_then(SpilledStdout::of) {
+                Some(spilled) => Source::File(spilled),
+                None => Source::in_memory(&text_result(&text, failed, details.as_deref())),
+            }
+        }
+        ToolResult::Inline(Outcome::Raw(result)) if RawObject::parse(&result).is_some() => {
+            Source::in_memory(&result)
+        }
+        ToolResult::Inline(outcome) => return Ok(Fitted::AsIs(outcome)),
+    };
+    let (sink, room) = (sink.clone(), room.cloned().unwrap_or_default());
+    let job = background_job::run(Arc::clone(&sink.owner), move |stop| {
+        let fitting = Fitting { budget, room, sink: &sink };
+        match source {
+            Source::Result(result) => fitting.project(&result, &projection, stop),
+            Source::File(spilled) => {
+                let kept = fitting.store_file(&spilled)?;
+                let reply = fitting.beside_file(&spilled, false);
+                Ok(fitting.excerpted(reply, kept, &projection, stop))
+            }
+        }
+    });
+    let fitted = job.await.unwrap_or_else(|| Err(io::Error::other("it stopped").into()));
+    fitted.map(|reply| Fitted::Reply(Box::new(reply)))
+}
+
+/// Where a result is.
+enum Source {
+    Result(Arc<dyn SpooledResult>),
+    /// The output of a command that exceeded the memory limit.
+    File(SpilledStdout),
+}
+
+impl Source {
+    fn in_memory(result: &serde_json::value::RawValue) -> Self {
+        Self::Result(Arc::new(InlineResult::new(result)))
+    }
+}
+
+fn is_failure(result: &ToolResult) -> bool {
+    match result {
+        ToolResult::Inline(Outcome::Text { failed, .. }) => *failed,
+        ToolResult::Inline(Outcome::Raw(result)) => is_error(result),
+        ToolResult::Inline(Outcome::InputRequired(_)) => false,
+        ToolResult::Spooled(spooled) => spooled.failed(),
+    }
+}
+
+impl Fitting<'_> {
+    fn project(
+        &self,
+        result: &Arc<dyn SpooledResult>,
+        projection: &Projection,
+        stop: &StopSignal,
+    ) -> Result<FittedReply, FitError> {
+        let source = &**result;
+        let outline = Outline::of(source)?;
+        let Some(items) = &outline.items else { return self.whole(source, &outline) };
+        if outline.structured.is_none() && items.iter().all(|item| item.text().is_none()) {
+            // There is nothing to select from.
+            return self.fit(result);
+        }
+        let (mut reply, blocks) = self.taken_apart(source, &outline, items)?;
+        let Some(Stored { kept, .. }) = self.store(result, &outline, items, blocks)? else {
+            return self.whole(source, &outline);
+        };
+        reply.load_around_preview(source, &outline, items, None)?;
+        Ok(self.excerpted(reply, kept, projection, stop))
+    }
+
+    /// The reply with the excerpt that a projection selects; with a preview if it does not fit the result.
+    fn excerpted(
+        &self,
+        mut reply: FittedReply,
+        kept: StoredOutput,
+        projection: &Projection,
+        stop: &StopSignal,
+    ) -> FittedReply {
+        let request = projection.request();
+        let readable = kept.clone().stopped_by(stop);
+        let mut room = self.budget.0.saturating_sub(NOTE + reply.cost()).max(NOTE);
+        for attempt in 1..=MAX_ATTEMPTS {
+            let excerpt = match readable.look(&request, room) {
+                Ok(excerpt) => excerpt,
+                Err(problem) => {
+                    reply.preview = None;
+                    reply.note = Some(format!("[nothing is selected: {problem}]"));
+                    return self.previewed(reply.clone(), kept).unwrap_or(reply);
+                }
+            };
+            reply.note = Some(note(&excerpt, &kept, projection));
+            reply.preview = Some(excerpt.text);
+            let cost = reply.cost();
+            if cost <= self.budget.0 || attempt == MAX_ATTEMPTS {
+                break;
+            }
+            room = room * self.budget.0 / cost * 9 / 10;
+        }
+        reply.kept = Some(kept);
+        reply
+    }
+}
+
+/// What the excerpt is part of, and the calls to read more.
+fn note(excerpt: &Excerpt, kept: &StoredOutput, projection: &Projection) -> String {
+    let (handle, note) = (&kept.handle, &excerpt.note);
+    let next = excerpt.next.as_ref().map(|next| {
+        let more = projection.next_page(handle, next);
+        format!("; for more: get_output {more}")
+    });
+    let next = next.unwrap_or_default();
+    format!("[{note}{next}; all of it: get_output {{\"handle\":\"{handle}\"}}]")
+}

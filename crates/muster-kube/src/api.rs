@@ -1,0 +1,239 @@
+//! Requests to the API server.
+
+use std::{io, time::Duration};
+
+use http::{Method, StatusCode};
+use muster_net::{AddressPolicy, HttpError, HttpRequest, HttpStream};
+use serde_json::{Value as Json, json};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::access::ClusterAccess;
+
+/// How long a request may take. Watches have a limit of their own.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// The largest response: a page of a list.
+const MAX_BODY: usize = 64 * 1024 * 1024;
+/// What is read of the reason why a watch is refused.
+const MAX_REFUSAL: usize = 64 * 1024;
+/// The objects of one page of a list.
+const PAGE: usize = 100;
+/// The objects of one list.
+pub(crate) const MAX_OBJECTS: usize = 10_000;
+
+/// Why a request had no effect.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum ApiError {
+    /// There is no such object, or no such kind.
+    #[error("not found")]
+    NotFound,
+    /// There is such an object already.
+    #[error("it exists already")]
+    Exists,
+    /// The object changed since it was read.
+    #[error("it was changed at the same time")]
+    Conflict,
+    /// The version that a watch begins with is too old.
+    #[error("the resource version is too old")]
+    Expired,
+    /// The gateway may not do this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The API server refuses the request.
+    #[error("{0}")]
+    Refused(String),
+    /// The API server cannot be reached, or cannot answer now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<HttpError> for ApiError {
+    fn from(error: HttpError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<io::Error> for ApiError {
+    fn from(error: io::Error) -> Self {
+        Self::Unavailable(format!("the token cannot be read: {error}"))
+    }
+}
+
+/// A list with the version that a watch continues from.
+#[derive(Debug)]
+pub(crate) struct ObjectList {
+    pub(crate) items: Vec<Json>,
+    pub(crate) version: String,
+}
+
+/// A client of the API server.
+#[derive(Debug)]
+pub(crate) struct ApiClient {
+    access: ClusterAccess,
+}
+
+impl ApiClient {
+    pub(crate) const fn new(access: ClusterAccess) -> Self {
+        Self { access }
+    }
+
+    /// Reads an object.
+    pub(crate) async fn get(&self, path: &str) -> Result<Json, ApiError> {
+        self.send(path, None).await
+    }
+
+    /// Creates an object in a collection.
+    pub(crate) async fn create(&self, path: &str, object: &Json) -> Result<Json, ApiError> {
+        self.send(path, Some((Method::POST, JSON, object))).await
+    }
+
+    /// Replaces an object, if its version is still the one in `object`.
+    pub(crate) async fn replace(&self, path: &str, object: &Json) -> Result<Json, ApiError> {
+        self.send(path, Some((Method::PUT, JSON, object))).await
+    }
+
+    /// Merges a patch into an object.
+    pub(crate) async fn patch(&self, path: &str, patch: &Json) -> Result<Json, ApiError> {
+        self.send(path, Some((Method::PATCH, MERGE_PATCH, patch))).await
+    }
+
+    /// Deletes an object, if it is still the one with that uid.
+    pub(crate) async fn delete(&self, path: &str, uid: &str) -> Result<Json, ApiError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        });
+        self.send(path, Some((Method::DELETE, JSON, &options))).await
+    }
+
+    /// Lists a collection, page by page.
+    pub(crate) async fn list(&self, path: &str) -> Result<ObjectList, ApiError> {
+        let limit = PAGE.to_string();
+        let (mut items, mut next) = (Vec::new(), String::new());
+        loop {
+            let mut query = vec![("limit", limit.as_str())];
+            if !next.is_empty() {
+                query.push(("continue", next.as_str()));
+            }
+            let mut page = self.send(&with_query(path, &query), None).await?;
+            let text = |page: &Json, key: &str| {
+                let text = page.pointer(&format!("/metadata/{key}")).and_then(Json::as_str);
+                text.unwrap_or_default().to_owned()
+            };
+            let (version, more) = (text(&page, "resourceVersion"), text(&page, "continue"));
+            match page.get_mut("items").map(Json::take) {
+                Some(Json::Array(found)) => items.extend(found),
+                _ => return Err(ApiError::Unavailable("the API server sent no list".to_owned())),
+            }
+            if items.len() > MAX_OBJECTS {
+                let message = format!("there are more than {MAX_OBJECTS} objects");
+                return Err(ApiError::Refused(message));
+            }
+            if more.is_empty() {
+                return Ok(ObjectList { items, version });
+            }
+            next = more;
+        }
+    }
+
+    /// Watches a collection for at most so many seconds. `selection` says what of it, and from which version on.
+    pub(crate) async fn watch(
+        &self,
+        path: &str,
+        selection: &[(&str, &str)],
+        seconds: u64,
+    ) -> Result<HttpStream, ApiError> {
+        let seconds = seconds.to_string();
+        let mut query = vec![("watch", "true"), ("timeoutSeconds", seconds.as_str())];
+        query.extend(selection);
+        let request = self.request(&with_query(path, &query))?;
+        let mut stream = self.access.http.open(request).await?;
+        if stream.status() == StatusCode::OK {
+            return Ok(stream);
+        }
+        let status = stream.status();
+        let mut body = Vec::new();
+        let reading = async {
+            while let Ok(Some(part)) = stream.next().await
+                && body.len() <= MAX_REFUSAL
+            {
+                body.extend_from_slice(&part);
+            }
+        };
+        // The status says enough where the body does not come.
+        drop(timeout(TIMEOUT, reading).await);
+        Err(refusal(status, &body))
+    }
+
+    fn request(&self, path: &str) -> Result<HttpRequest, ApiError> {
+        let url = format!("{}{path}", self.access.server.as_str());
+        let request =
+            HttpRequest::get(url, AddressPolicy::Unrestricted).timeout(TIMEOUT).max_body(MAX_BODY);
+        Ok(match self.access.credentials.token()? {
+            Some(token) => request.bearer(token.reveal()),
+            None => request,
+        })
+    }
+
+    async fn send(
+        &self,
+        path: &str,
+        body: Option<(Method, &'static str, &Json)>,
+    ) -> Result<Json, ApiError> {
+        let mut request = self.request(path)?;
+        if let Some((method, kind, body)) = body {
+            request = request.with_body(method, kind, body.to_string());
+        }
+        let response = self.access.http.send(request).await?;
+        if !response.status.is_success() {
+            return Err(refusal(response.status, &response.body));
+        }
+        serde_json::from_slice(&response.body).map_err(|error| {
+            ApiError::Unavailable(format!(
+                "the response of the API server is not valid JSON: {error}"
+            ))
+        })
+    }
+}
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+fn with_query(path: &str, query: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    format!("{path}?{query}")
+}
+
+/// The error that a response stands for.
+pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
+    let parsed: Json = serde_json::from_slice(body).unwrap_or_default();
+    let field = |key: &str| parsed.get(key).and_then(Json::as_str).unwrap_or_default();
+    let message = match field("message") {
+        "" => format!("the API server answered {status}"),
+        message => message.to_owned(),
+    };
+    match status {
+        StatusCode::NOT_FOUND => ApiError::NotFound,
+        StatusCode::CONFLICT if field("reason") == "AlreadyExists" => ApiError::Exists,
+        StatusCode::CONFLICT => ApiError::Conflict,
+        StatusCode::GONE => ApiError::Expired,
+        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => ApiError::Forbidden(message),
+        StatusCode::TOO_MANY_REQUESTS => ApiError::Unavailable(message),
+        status if status.is_server_error() => ApiError::Unavailable(message),
+        _ => ApiError::Refused(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ApiError;
+    use crate::testing::{Answer, api_that};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_refused_without_a_reason_ends_all_the_same() {
+        let (api, _server) = api_that(|_, _, _| Answer::HeadOnly(410)).await;
+        let refused = api.watch("/api/v1/namespaces/ns/secrets", &[], 290).await;
+        assert_eq!(refused.unwrap_err(), ApiError::Expired);
+    }
+}

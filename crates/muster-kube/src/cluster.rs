@@ -1,0 +1,153 @@
+//! The connection of a gateway to its cluster.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_config::kinds::DefinitionKind;
+use muster_core::{hex, secret_source::SecretSource};
+use muster_engine::{events::EventJournal, store::DefinitionStore};
+use thiserror::Error;
+use tokio::{sync::watch, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    access::ClusterAccess,
+    api::ApiClient,
+    cache::ObjectCache,
+    events::EventRecorder,
+    leader::Candidate,
+    reflector,
+    secrets::KubeSecrets,
+    status,
+    store::{InvalidNamespace, KubeStore, check_namespace},
+};
+
+/// How long the first lists may take: an API server that is being restarted is waited for.
+const FIRST_LISTS: Duration = Duration::from_secs(60);
+/// How long what is written at the end may take.
+const LONGEST_END: Duration = Duration::from_secs(5);
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub enum ClusterError {
+    /// A kind could not be listed.
+    #[error("cannot read {kind} in namespace `{namespace}`: {reason}")]
+    Unread {
+        /// The plural of the kind.
+        kind: &'static str,
+        /// The namespace.
+        namespace: String,
+        /// Why.
+        reason: String,
+    },
+    /// The namespace cannot be one.
+    #[error(transparent)]
+    Namespace(#[from] InvalidNamespace),
+    /// The system has no random numbers for an identity.
+    #[error("the system gives no random numbers")]
+    NoRandomness,
+}
+
+/// A gateway in a cluster: its definitions, its part in the election, its Events.
+#[derive(Debug)]
+pub struct Cluster {
+    api: Arc<ApiClient>,
+    cache: Arc<ObjectCache>,
+    store: Arc<KubeStore>,
+    secrets: Arc<KubeSecrets>,
+    namespace: String,
+    identity: String,
+    leading: watch::Receiver<bool>,
+    tasks: TaskTracker,
+    /// Ends the part in the election.
+    end: CancellationToken,
+    /// Ends everything else.
+    stop: CancellationToken,
+}
+
+impl Cluster {
+    /// Connects, and waits until every definition of the namespace is known. `host` is the name of the pod or machine.
+    pub async fn connect(
+        access: ClusterAccess,
+        namespace: &str,
+        host: &str,
+    ) -> Result<Self, ClusterError> {
+        check_namespace(namespace)?;
+        let mut random = [0; 4];
+        getrandom::fill(&mut random).map_err(|_| ClusterError::NoRandomness)?;
+        let identity = format!("{host}_{}", hex::encode(&random));
+        let api = Arc::new(ApiClient::new(access));
+        let cache = Arc::new(ObjectCache::new());
+        let (tasks, end, stop) =
+            (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let background = (tasks.clone(), stop.clone());
+        let secrets = KubeSecrets::new(Arc::clone(&api), Arc::clone(&cache), namespace, background);
+        let secrets = Arc::new(secrets);
+        let (shared, known) = (Arc::clone(&api), Arc::clone(&cache));
+        let store = Arc::new(KubeStore::new(shared, known, Arc::clone(&secrets), namespace));
+        for kind in DefinitionKind::ALL {
+            let (api, cache) = (Arc::clone(&api), Arc::clone(&cache));
+            let following = reflector::follow(api, cache, kind, store.collection(kind));
+            tasks.spawn(until(stop.clone(), following));
+        }
+        if timeout(FIRST_LISTS, cache.synced()).await.is_err()
+            && let Some((kind, reason)) = cache.unread()
+        {
+            stop.cancel();
+            let namespace = namespace.to_owned();
+            return Err(ClusterError::Unread { kind: kind.plural(), namespace, reason });
+        }
+        let candidate = Candidate::new(Arc::clone(&api), namespace, &identity);
+        let leading = candidate.leading();
+        tasks.spawn(candidate.run(end.clone()));
+        let statuses =
+            status::keep(Arc::clone(&api), Arc::clone(&cache), Arc::clone(&store), leading.clone());
+        tasks.spawn(until(stop.clone(), statuses));
+        let namespace = namespace.to_owned();
+        Ok(Self { api, cache, store, secrets, namespace, identity, leading, tasks, end, stop })
+    }
+
+    /// The definitions of the namespace.
+    pub fn definitions(&self) -> Arc<dyn DefinitionStore> {
+        Arc::<KubeStore>::clone(&self.store)
+    }
+
+    /// The Secrets that definitions refer to.
+    pub fn secrets(&self) -> Arc<dyn SecretSource> {
+        Arc::<KubeSecrets>::clone(&self.secrets)
+    }
+
+    /// Writes the events of the journal as Kubernetes Events.
+    pub fn record_events(&self, journal: &EventJournal) {
+        let recorder = EventRecorder::new(
+            Arc::clone(&self.api),
+            Arc::clone(&self.cache),
+            (&self.namespace, &self.identity),
+            self.leading.clone(),
+        );
+        self.tasks.spawn(until(self.stop.clone(), recorder.run(journal.follow())));
+    }
+
+    /// Leaves the election, so that another gateway says what servers do from now on: here they are about to be
+    /// disconnected.
+    pub fn resign(&self) {
+        self.end.cancel();
+    }
+
+    /// Ends everything.
+    pub async fn shut_down(self) {
+        self.end.cancel();
+        self.tasks.close();
+        self.stop.cancel();
+        if timeout(LONGEST_END, self.tasks.wait()).await.is_err() {
+            tracing::debug!("{} tasks of the cluster did not end in time", self.tasks.len());
+        }
+    }
+}
+
+/// Runs until `stop` is cancelled.
+async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => (),
+        () = stop.cancelled() => (),
+    }
+}

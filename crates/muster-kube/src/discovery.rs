@@ -1,0 +1,98 @@
+//! Which kinds the API server has.
+//!
+//! A list that is not found may be the answer of a proxy, or of an API server that is starting. Definitions are
+//! forgotten, and policies with them, only if the API server itself says that it has no such kind.
+
+use muster_config::kinds::{API_GROUP, API_VERSION, DefinitionKind};
+use serde_json::Value as Json;
+
+use crate::api::{ApiClient, ApiError};
+
+/// Whether the API server has a kind, by its own word.
+pub(crate) async fn is_served(api: &ApiClient, kind: DefinitionKind) -> Result<bool, ApiError> {
+    match api.get(&format!("/apis/{API_GROUP}/{API_VERSION}")).await {
+        Ok(found) => {
+            let resources = entries(&found, "APIResourceList", "resources")?;
+            Ok(resources.iter().any(|known| is(known, "name", kind.plural())))
+        }
+        // The whole group is not installed, if so.
+        Err(ApiError::NotFound) => {
+            let found = api.get("/apis").await.map_err(|error| match error {
+                ApiError::NotFound => not_an_api_server(),
+                error => error,
+            })?;
+            let groups = entries(&found, "APIGroupList", "groups")?;
+            let group = groups.iter().find(|known| is(known, "name", API_GROUP));
+            let versions = group.and_then(|group| group.get("versions")).and_then(Json::as_array);
+            Ok(versions.into_iter().flatten().any(|known| is(known, "version", API_VERSION)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The entries of a list of the API server.
+fn entries<'a>(found: &'a Json, kind: &str, key: &str) -> Result<&'a [Json], ApiError> {
+    let entries = found.get(key).and_then(Json::as_array).filter(|_| is(found, "kind", kind));
+    entries.map(Vec::as_slice).ok_or_else(not_an_api_server)
+}
+
+fn is(value: &Json, key: &str, expected: &str) -> bool {
+    value.get(key).and_then(Json::as_str) == Some(expected)
+}
+
+fn not_an_api_server() -> ApiError {
+    ApiError::Unavailable("the answer is not that of an API server".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::kinds::DefinitionKind;
+    use serde_json::{Value as Json, json};
+
+    use super::is_served;
+    use crate::testing::{Answer, api_that};
+
+    /// What is found where the resources of the version and the list of groups are answered so.
+    async fn found(version: (u16, Json), groups: (u16, Json)) -> Option<bool> {
+        let (api, _server) = api_that(move |method, path, _| {
+            assert_eq!(method, "GET");
+            let (status, body) = match path {
+                "/apis/muster.giantswarm.io/v1alpha1" => version.clone(),
+                "/apis" => groups.clone(),
+                path => panic!("{path} was asked for"),
+            };
+            Answer::Reply(status, body)
+        })
+        .await;
+        is_served(&api, DefinitionKind::Policy).await.ok()
+    }
+
+    #[tokio::test]
+    async fn only_the_api_server_can_say_that_there_is_no_such_kind() {
+        let resources = |names: &[&str]| {
+            let names: Vec<Json> = names.iter().map(|name| json!({"name": name})).collect();
+            (200, json!({"kind": "APIResourceList", "resources": names}))
+        };
+        let groups = |name: &str| {
+            let versions = [json!({"groupVersion": "g/v1alpha1", "version": "v1alpha1"})];
+            let group = json!({"name": name, "versions": versions});
+            (200, json!({"kind": "APIGroupList", "groups": [group]}))
+        };
+        let lost = || (404, json!({"message": "page not found"}));
+        let (other, own) = (groups("apps"), groups("muster.giantswarm.io"));
+        for (version, groups, expected) in [
+            (resources(&["mcpservers", "toolpolicies"]), lost(), Some(true)),
+            (resources(&["mcpservers", "toolpolicies/status"]), lost(), Some(false)),
+            (lost(), other.clone(), Some(false)),
+            (lost(), own, Some(true)),
+            // A proxy that knows no path, or answers every one with a page of its own.
+            (lost(), lost(), None),
+            ((200, json!({"hello": []})), other.clone(), None),
+            (lost(), (200, json!({"kind": "Status"})), None),
+            ((503, json!({})), other, None),
+        ] {
+            let said = format!("{version:?} {groups:?}");
+            assert_eq!(found(version, groups).await, expected, "{said}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Lists and watches one kind, and keeps the cache up to date.
+//!
+//! A watch begins with the version of the list and continues from the last version it was told of, also after the
+//! connection broke. Where that version is too old the kind is listed again.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_config::kinds::DefinitionKind;
+use muster_core::backoff::Backoff;
+use serde_json::Value as Json;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    api::{ApiClient, ApiError},
+    cache::ObjectCache,
+    discovery,
+    object::KubeObject,
+    watching::{Happened, WATCH_SECONDS, WatchStream},
+};
+
+/// After so many watches that failed at once the kind is listed again.
+const FAILURES_UNTIL_LIST: u64 = 3;
+/// A watch that ends sooner, without an event, has failed.
+const SHORT: Duration = Duration::from_secs(1);
+/// A list that held this long was no failure.
+const LONG: Duration = Duration::from_secs(30);
+/// The interval between two looks for a kind that is not installed.
+const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+
+const BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(250), max: Duration::from_secs(20) };
+
+/// Follows a kind, forever.
+pub(crate) async fn follow(
+    api: Arc<ApiClient>,
+    cache: Arc<ObjectCache>,
+    kind: DefinitionKind,
+    collection: String,
+) {
+    let (mut failures, mut last_list) = (0, None);
+    loop {
+        let error = match api.list(&collection).await {
+            Ok(list) => {
+                if last_list.is_none_or(|last: Instant| last.elapsed() > LONG) {
+                    failures = 0;
+                }
+                last_list = Some(Instant::now());
+                let objects = list.items.into_iter();
+                let objects = objects.filter_map(|object| KubeObject::new(kind, object)).collect();
+                cache.replace(kind, objects, &list.version);
+                watch(&api, &cache, kind, &collection, list.version).await
+            }
+            Err(ApiError::NotFound) => match discovery::is_served(&api, kind).await {
+                Ok(false) => {
+                    cache.no_such_kind(kind);
+                    sleep(UNKNOWN_KIND).await;
+                    continue;
+                }
+                Ok(true) => {
+                    let message = "the API server has the kind, but no list of it";
+                    ApiError::Unavailable(message.to_owned())
+                }
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        if error == ApiError::Expired {
+            tracing::debug!("{} are listed again: {error}", kind.plural());
+        } else {
+            cache.failed(kind, &error.to_string());
+            tracing::warn!("cannot read {}: {error}", kind.plural());
+        }
+        pause(failures).await;
+        failures += 1;
+    }
+}
+
+/// Watches until the kind must be listed again, and returns why.
+async fn watch(
+    api: &ApiClient,
+    cache: &ObjectCache,
+    kind: DefinitionKind,
+    collection: &str,
+    mut version: String,
+) -> ApiError {
+    let mut failures = 0;
+    loop {
+        let (began, before) = (Instant::now(), version.clone());
+        let selection = [("resourceVersion", before.as_str()), ("allowWatchBookmarks", "true")];
+        let ended = match api.watch(collection, &selection, WATCH_SECONDS).await {
+            Ok(stream) => events(WatchStream::new(stream), cache, kind, &mut version).await,
+            Err(error) => Err(error),
+        };
+        if version != before {
+            failures = 0;
+        }
+        let error = match ended {
+            // One that is closed at once, by a proxy for instance, must not be opened in a loop.
+            Ok(()) if version == before && began.elapsed() < SHORT => {
+                ApiError::Unavailable("the watch was closed at once".to_owned())
+            }
+            Ok(()) => continue,
+            Err(error) => error,
+        };
+        if error == ApiError::Expired
+            || error == ApiError::NotFound
+            || failures >= FAILURES_UNTIL_LIST
+        {
+            return error;
+        }
+        tracing::debug!("the watch of {} is resumed: {error}", kind.plural());
+        pause(failures).await;
+        failures += 1;
+    }
+}
+
+/// Applies the events of one watch, until its end.
+async fn events(
+    mut stream: WatchStream,
+    cache: &ObjectCache,
+    kind: DefinitionKind,
+    version: &mut String,
+) -> Result<(), ApiError> {
+    while let Some((happened, object)) = stream.next().await? {
+        if let Some(next) = object.pointer("/metadata/resourceVersion").and_then(Json::as_str) {
+            next.clone_into(version);
+        }
+        let object = KubeObject::new(kind, object);
+        match (happened, object) {
+            (Happened::Put, Some(object)) => cache.put(kind, object),
+            (Happened::Deleted, Some(object)) => cache.remove(kind, &object),
+            (Happened::Bookmark, _) | (_, None) => cache.reach(kind, version),
+        }
+    }
+    Ok(())
+}
+
+async fn pause(failures: u64) {
+    sleep(BACKOFF.jittered(failures, getrandom::u64().unwrap_or_default())).await;
+}

@@ -1,0 +1,424 @@
+//! Secrets that resources refer to: read when they are needed, and watched from then on, so that servers are connected
+//! again when one changes.
+//!
+//! Each is watched by name, for as long as a resource refers to it. Nothing here lists Secrets, so that the right to list
+//! them is not needed. Values are not stored.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use muster_core::{
+    backend::BoxFuture, backoff::Backoff, lock::Lock, secret::Secret, secret_source::SecretSource,
+};
+use serde_json::Value as Json;
+use tokio::time::{Instant, sleep};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    api::{ApiClient, ApiError},
+    cache::ObjectCache,
+    store::is_name,
+    watching::{Happened, WATCH_SECONDS, WatchStream},
+};
+
+/// The Secrets that are watched at most.
+const MOST_WATCHED: usize = 256;
+/// The pauses after watches that failed.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
+/// The interval between two looks for Secrets that nothing refers to any more.
+const SWEEP: Duration = Duration::from_secs(300);
+
+/// The namespace and the name of a Secret.
+type Place = (String, String);
+
+/// What is known of a Secret.
+#[derive(Debug)]
+struct WatchedSecret {
+    /// The version that is known last: empty if there is no such Secret, none if it could never be read.
+    version: Option<String>,
+    /// The number of changes since it is watched.
+    changes: u64,
+    /// Ends the watch.
+    release: CancellationToken,
+}
+
+/// What is known of all Secrets that are watched.
+#[derive(Debug)]
+struct WatchedSecrets {
+    cache: Arc<ObjectCache>,
+    namespace: String,
+    by_place: Lock<BTreeMap<Place, WatchedSecret>>,
+}
+
+/// The Secrets of a cluster.
+#[derive(Debug)]
+pub(crate) struct KubeSecrets {
+    api: Arc<ApiClient>,
+    watched: Arc<WatchedSecrets>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl KubeSecrets {
+    pub(crate) fn new(
+        api: Arc<ApiClient>,
+        cache: Arc<ObjectCache>,
+        namespace: &str,
+        (tasks, stop): (TaskTracker, CancellationToken),
+    ) -> Self {
+        let namespace = namespace.to_owned();
+        let watched = Arc::new(WatchedSecrets { cache, namespace, by_place: Lock::default() });
+        let (swept, end) = (Arc::clone(&watched), stop.clone());
+        tasks.spawn(async move {
+            while end.run_until_cancelled(sleep(SWEEP)).await.is_some() {
+                swept.release_unused();
+            }
+        });
+        Self { api, watched, tasks, stop }
+    }
+
+    /// The number of changes of all these Secrets so far. Those that nobody read have none.
+    pub(crate) fn changes<'a>(&self, places: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+        let watched = self.watched.by_place.lock();
+        let changes = places.filter_map(|(namespace, name)| {
+            watched.get(&self.watched.place(namespace, name)).map(|known| known.changes)
+        });
+        changes.sum()
+    }
+
+    async fn read(&self, place: &Place, key: &str) -> Result<Secret, String> {
+        let (namespace, name) = place;
+        if !is_name(namespace) || !is_name(name) {
+            return Err(format!("`{namespace}/{name}` cannot be the name of a Secret"));
+        }
+        let found = self.api.get(&path(place)).await;
+        self.watch(place, version_read(&found));
+        let missing = || format!("Secret `{name}` in namespace `{namespace}` does not exist");
+        let secret = found.map_err(|error| match error {
+            ApiError::NotFound => missing(),
+            error => format!("Secret `{name}` in namespace `{namespace}` cannot be read: {error}"),
+        })?;
+        let value = secret.get("data").and_then(|data| data.get(key)).and_then(Json::as_str);
+        let value = value.and_then(|value| STANDARD.decode(value).ok());
+        match value.and_then(|value| String::from_utf8(value).ok()) {
+            Some(value) => Ok(Secret::new(value.trim_end_matches('\n').to_owned())),
+            None => Err(format!("Secret `{name}` in namespace `{namespace}` has no key `{key}`")),
+        }
+    }
+
+    /// Notes the version that was read, and watches a Secret that is not watched yet.
+    fn watch(&self, place: &Place, version: Option<String>) {
+        if self.watched.note(place, version.as_deref()) {
+            return;
+        }
+        if self.watched.by_place.lock().len() >= MOST_WATCHED {
+            self.watched.release_unused();
+        }
+        let mut watched = self.watched.by_place.lock();
+        if watched.len() >= MOST_WATCHED {
+            tracing::warn!("changes of Secret `{}` are not noticed: there are too many", place.1);
+            return;
+        }
+        let release = self.stop.child_token();
+        let new = WatchedSecret { version, changes: 0, release: release.clone() };
+        // Two may read a Secret for the first time at the same time.
+        if watched.contains_key(place) {
+            return;
+        }
+        watched.insert(place.clone(), new);
+        drop(watched);
+        let following = follow(Arc::clone(&self.api), Arc::clone(&self.watched), place.clone());
+        self.tasks.spawn(async move {
+            release.run_until_cancelled(following).await;
+        });
+    }
+}
+
+impl SecretSource for KubeSecrets {
+    fn secret<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Secret, String>> {
+        let place = self.watched.place(namespace, name);
+        Box::pin(async move { self.read(&place, key).await })
+    }
+}
+
+impl WatchedSecrets {
+    fn place(&self, namespace: &str, name: &str) -> Place {
+        let namespace = if namespace.is_empty() { &self.namespace } else { namespace };
+        (namespace.to_owned(), name.to_owned())
+    }
+
+    /// Notes the version that a Secret has now, whether a read or the watch says so; none if nothing can be said.
+    /// Whether it is watched.
+    fn note(&self, place: &Place, version: Option<&str>) -> bool {
+        let mut watched = self.by_place.lock();
+        let Some(known) = watched.get_mut(place) else { return false };
+        let Some(version) = version else { return true };
+        // A watch may begin with an older version than the one that was read.
+        let number = |version: &str| version.parse::<u64>().ok();
+        let is_older = number(version).is_some()
+            && number(version) < known.version.as_deref().and_then(number);
+        if known.version.as_deref() == Some(version) || is_older {
+            return true;
+        }
+        known.version = Some(version.to_owned());
+        known.changes += 1;
+        drop(watched);
+        tracing::info!("Secret `{}` changed: what refers to it is connected again", place.1);
+        self.cache.definitions.notify_one();
+        true
+    }
+
+    /// Ends the watches of Secrets that no resource refers to any more.
+    fn release_unused(&self) {
+        let objects = self.cache.all();
+        let used: BTreeSet<Place> = objects
+            .iter()
+            .flat_map(|object| object.secrets())
+            .map(|(namespace, name)| self.place(namespace, name))
+            .collect();
+        self.by_place.lock().retain(|place, known| {
+            let is_used = used.contains(place);
+            if !is_used {
+                known.release.cancel();
+            }
+            is_used
+        });
+    }
+}
+
+fn path((namespace, name): &Place) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets/{name}")
+}
+
+fn version(object: &Json) -> String {
+    let version = object.pointer("/metadata/resourceVersion").and_then(Json::as_str);
+    version.unwrap_or_default().to_owned()
+}
+
+/// The version that a read found; none if it could not be read.
+fn version_read(found: &Result<Json, ApiError>) -> Option<String> {
+    match found {
+        Ok(secret) => Some(version(secret)),
+        Err(ApiError::NotFound) => Some(String::new()),
+        Err(_) => None,
+    }
+}
+
+/// Watches one Secret, forever.
+async fn follow(api: Arc<ApiClient>, watched: Arc<WatchedSecrets>, place: Place) {
+    let mut failures = 0;
+    loop {
+        let began = Instant::now();
+        let ended = watch_once(&api, &watched, &place, &mut failures).await;
+        if let Err(error) = &ended {
+            tracing::debug!("the watch of Secret `{}` is resumed: {error}", place.1);
+        } else if began.elapsed() > BACKOFF.max {
+            failures = 0;
+        }
+        sleep(BACKOFF.jittered(failures, getrandom::u64().unwrap_or_default())).await;
+        failures += 1;
+    }
+}
+
+/// Watches one Secret until the watch ends.
+async fn watch_once(
+    api: &ApiClient,
+    watched: &WatchedSecrets,
+    place: &Place,
+    failures: &mut u64,
+) -> Result<(), ApiError> {
+    let collection = format!("/api/v1/namespaces/{}/secrets", place.0);
+    let selector = format!("metadata.name={}", place.1);
+    // From any version: the watch begins with the Secret as it is. With bookmarks that would be a list as well,
+    // which not every API server has the storage for.
+    let selection = [("fieldSelector", selector.as_str()), ("resourceVersion", "0")];
+    let stream = api.watch(&collection, &selection, WATCH_SECONDS).await?;
+    // It does not say that a Secret was deleted before it began.
+    let found = api.get(&path(place)).await;
+    watched.note(place, version_read(&found).as_deref());
+    let mut events = WatchStream::new(stream);
+    while let Some((happened, object)) = events.next().await? {
+        *failures = 0;
+        match happened {
+            Happened::Put => drop(watched.note(place, Some(&version(&object)))),
+            Happened::Deleted => drop(watched.note(place, Some(""))),
+            Happened::Bookmark => (),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_config::kinds::DefinitionKind;
+    use muster_core::{lock::Lock, secret_source::SecretSource as _};
+    use serde_json::{Value as Json, json};
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+    use super::{KubeSecrets, SWEEP};
+    use crate::{
+        cache::ObjectCache,
+        object::KubeObject,
+        testing::{Answer, TestServer, api_that},
+    };
+
+    /// The versions of a Secret, as the API server and an open watch tell of them.
+    #[derive(Debug, Default)]
+    struct Told {
+        /// The status and the version that a read finds.
+        read: Lock<(u16, u64)>,
+        /// Whether a watch is answered, and with which events.
+        watch: Lock<Option<Vec<Json>>>,
+    }
+
+    impl Told {
+        fn reads(&self, status: u16, version: u64) {
+            *self.read.lock() = (status, version);
+        }
+    }
+
+    fn secret(version: u64) -> Json {
+        json!({"metadata": {"resourceVersion": version.to_string()}, "data": {"value": "eA=="}})
+    }
+
+    struct World {
+        secrets: KubeSecrets,
+        cache: Arc<ObjectCache>,
+        told: Arc<Told>,
+        _server: TestServer,
+    }
+
+    /// Secrets of a cluster with one server, which refers to `creds`, of version 5.
+    async fn world() -> World {
+        let told = Arc::<Told>::default();
+        told.reads(200, 5);
+        let shared = Arc::clone(&told);
+        let (api, server) = api_that(move |_, path, _| {
+            if path.contains("watch=true") {
+                let events = shared.watch.lock().clone();
+                return events.map_or(Answer::Silence, Answer::Watch);
+            }
+            match *shared.read.lock() {
+                (200, version) => Answer::Reply(200, secret(version)),
+                (status, _) => Answer::Reply(status, json!({"message": "no"})),
+            }
+        })
+        .await;
+        let cache = Arc::new(ObjectCache::new());
+        refer(&cache, "secret://creds");
+        let background = (TaskTracker::new(), CancellationToken::new());
+        let secrets = KubeSecrets::new(api, Arc::clone(&cache), "ns", background);
+        World { secrets, cache, told, _server: server }
+    }
+
+    /// Lists one server, with this header.
+    fn refer(cache: &ObjectCache, header: &str) {
+        let object =
+            json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"headers": {"T": header}}});
+        let object = KubeObject::new(DefinitionKind::McpServer, object).unwrap();
+        cache.replace(DefinitionKind::McpServer, vec![object], "1");
+    }
+
+    impl World {
+        async fn read(&self) -> Result<String, String> {
+            let value = self.secrets.secret("", "creds", "value").await;
+            value.map(|value| value.reveal().to_owned())
+        }
+
+        fn changes(&self) -> u64 {
+            self.secrets.changes([("", "creds")].into_iter())
+        }
+
+        /// Waits until the engine is told to look again.
+        async fn notified(&self) {
+            self.cache.definitions.notified().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_that_a_read_finds_first_counts() {
+        let world = world().await;
+        assert_eq!(world.read().await.as_deref(), Ok("x"));
+        assert_eq!(world.changes(), 0);
+        world.notified().await;
+        // One server reads the changed Secret, and others still use the value from before.
+        world.told.reads(200, 6);
+        world.read().await.unwrap();
+        assert_eq!(world.changes(), 1);
+        world.notified().await;
+        world.read().await.unwrap();
+        assert_eq!(world.changes(), 1);
+        // It is deleted, and comes back.
+        world.told.reads(404, 0);
+        assert!(world.read().await.unwrap_err().contains("does not exist"));
+        assert_eq!(world.changes(), 2);
+        world.told.reads(200, 9);
+        world.read().await.unwrap();
+        assert_eq!(world.changes(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_fails_says_nothing_about_the_secret() {
+        let world = world().await;
+        world.read().await.unwrap();
+        world.told.reads(503, 0);
+        assert!(world.read().await.unwrap_err().contains("cannot be read"));
+        world.told.reads(200, 5);
+        world.read().await.unwrap();
+        assert_eq!(world.changes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_happened_while_no_watch_was_open_is_noticed() {
+        let world = world().await;
+        world.read().await.unwrap();
+        world.notified().await;
+        // The watch is not answered yet; when it is, it has nothing to tell.
+        world.told.reads(404, 0);
+        *world.told.watch.lock() = Some(Vec::new());
+        world.notified().await;
+        assert_eq!(world.changes(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_tells_of_changes_and_an_older_version_is_none() {
+        let world = world().await;
+        let event = |kind: &str, version: u64| json!({"type": kind, "object": secret(version)});
+        *world.told.watch.lock() = Some(vec![
+            event("ADDED", 4),
+            event("MODIFIED", 5),
+            event("MODIFIED", 7),
+            event("DELETED", 8),
+        ]);
+        world.read().await.unwrap();
+        world.notified().await;
+        while world.changes() < 2 {
+            world.notified().await;
+        }
+        assert_eq!(world.changes(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_that_nothing_refers_to_is_no_longer_watched() {
+        let world = world().await;
+        world.read().await.unwrap();
+        let release =
+            world.secrets.watched.by_place.lock().values().next().unwrap().release.clone();
+        tokio::time::sleep(2 * SWEEP).await;
+        assert!(!release.is_cancelled());
+        refer(&world.cache, "none");
+        release.cancelled().await;
+        assert_eq!(world.secrets.watched.by_place.lock().len(), 0);
+    }
+}

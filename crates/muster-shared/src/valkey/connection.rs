@@ -1,0 +1,172 @@
+//! Connections to Valkey: to one server or to a cluster, plain or with TLS.
+
+use std::{net::SocketAddr, time::Duration};
+
+use muster_core::shared::StoreError;
+use muster_net::TrustStore;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, FromRedisValue,
+    IntoConnectionInfo as _, Pipeline, ProtocolVersion, RedisError, RedisFuture, TlsCertificates,
+    aio::{AsyncPushSender, MultiplexedConnection},
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    io::AsyncDNSResolver,
+};
+
+use crate::ValkeyOptions;
+
+/// How long a command may take: requests wait for it.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Opens connections.
+pub(super) struct Connector {
+    client: Client,
+    /// The client of a cluster.
+    cluster: Option<ClusterClient>,
+    /// The host to connect to, if the client is given another name to verify.
+    host: Option<String>,
+}
+
+/// An open connection, which many requests share.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connector {
+    pub(super) fn new(options: &ValkeyOptions, trust: &TrustStore) -> Result<Self, StoreError> {
+        let (info, host) = connection_info(options)?;
+        let cluster =
+            options.cluster.then(|| cluster(&info, host.as_deref(), trust)).transpose()?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let info = info.set_redis_settings(settings);
+        let client = match certificates(trust) {
+            None => Client::open(info),
+            Some(certificates) => Client::build_with_tls(info, certificates),
+        };
+        Ok(Self { client: client.map_err(|err| unavailable(&err))?, cluster, host })
+    }
+
+    /// Opens a connection.
+    pub(super) async fn connect(&self) -> Result<Connection, RedisError> {
+        match &self.cluster {
+            Some(cluster) => cluster.get_async_connection().await.map(Connection::Cluster),
+            None => {
+                let config = self.config();
+                let opened = self.client.get_multiplexed_async_connection_with_config(&config);
+                opened.await.map(Connection::Single)
+            }
+        }
+    }
+
+    /// Opens a connection for subscriptions. In a cluster each node passes messages on to all others.
+    pub(super) async fn connect_for_messages(
+        &self,
+        messages: impl AsyncPushSender,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let config = self.config().set_push_sender(messages);
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    fn config(&self) -> AsyncConnectionConfig {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(TIMEOUT))
+            .set_response_timeout(Some(TIMEOUT));
+        match &self.host {
+            Some(host) => config.set_dns_resolver(FixedHost(host.clone())),
+            None => config,
+        }
+    }
+}
+
+impl Connection {
+    /// Sends commands in one round trip.
+    pub(super) async fn query<T: FromRedisValue>(
+        &mut self,
+        commands: &Pipeline,
+    ) -> Result<T, RedisError> {
+        match self {
+            Self::Single(connection) => commands.query_async(connection).await,
+            Self::Cluster(connection) => commands.query_async(connection).await,
+        }
+    }
+}
+
+fn cluster(
+    info: &ConnectionInfo,
+    host: Option<&str>,
+    trust: &TrustStore,
+) -> Result<ClusterClient, StoreError> {
+    if host.is_some() {
+        let reason = "the nodes of a cluster cannot share one `tlsServerName`";
+        return Err(StoreError::Unavailable(reason.to_owned()));
+    }
+    let builder = ClusterClientBuilder::new([info.clone()])
+        .connection_timeout(TIMEOUT)
+        .response_timeout(TIMEOUT)
+        .overall_response_timeout(Some(TIMEOUT))
+        .retries(2);
+    let builder = match certificates(trust) {
+        None => builder,
+        Some(certificates) => builder.certs(certificates),
+    };
+    builder.build().map_err(|err| unavailable(&err))
+}
+
+fn certificates(trust: &TrustStore) -> Option<TlsCertificates> {
+    let root_cert = trust.to_pem()?;
+    Some(TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
+}
+
+/// A resolver that returns the addresses of one host. The name it is given is the one that the certificate
+/// must have.
+struct FixedHost(String);
+
+impl AsyncDNSResolver for FixedHost {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        _: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((self.0.as_str(), port)).await?;
+            Ok(Box::new(found) as Box<dyn Iterator<Item = SocketAddr> + Send + 'a>)
+        })
+    }
+}
+
+/// The connection settings, and the host to connect to if the certificate has another name.
+fn connection_info(
+    options: &ValkeyOptions,
+) -> Result<(ConnectionInfo, Option<String>), StoreError> {
+    let (scheme, rest) = options.url.split_once("://").unwrap_or(("redis", &options.url));
+    let secure = options.tls || matches!(scheme, "rediss" | "valkeys");
+    let url = format!("{}://{rest}", if secure { "rediss" } else { "redis" });
+    let mut info = url.into_connection_info().map_err(|err| unavailable(&err))?;
+    let mut real_host = None;
+    match (info.addr().clone(), &options.server_name) {
+        (ConnectionAddr::TcpTls { host, port, insecure, tls_params }, Some(name)) => {
+            real_host = Some(host);
+            let host = name.clone();
+            info = info.set_addr(ConnectionAddr::TcpTls { host, port, insecure, tls_params });
+        }
+        (ConnectionAddr::Unix(_), _) => {
+            return Err(StoreError::Unavailable("a socket path is not supported".to_owned()));
+        }
+        _ => {}
+    }
+    let mut settings = info.redis_settings().clone();
+    if let Some(password) = &options.password {
+        settings = settings.set_password(password.reveal());
+    }
+    if options.db > 0 {
+        settings = settings.set_db(options.db.into());
+    }
+    Ok((info.set_redis_settings(settings), real_host))
+}
+
+pub(super) fn unavailable(err: &RedisError) -> StoreError {
+    // Only the category: details may repeat what was sent.
+    StoreError::Unavailable(err.category().to_owned())
+}

@@ -1,0 +1,252 @@
+//! The guarantees of shared state, checked against each adapter: memory, Valkey, and Valkey with encryption.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests, which start the server that they test with"
+)]
+
+use std::{
+    io::{Write as _, stderr},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use muster_core::shared::{LogLimits, Recipient, ReplicaLink as _, SharedState};
+use muster_net::TrustStore;
+use muster_shared::{
+    MemoryShared, Replica, Seal, SealedStore, StoreError, ValkeyOptions, clock::Clock, open,
+};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+
+const TTL: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+const LIMITS: LogLimits = LogLimits { length: 3, ttl: TTL };
+
+/// A Valkey of this test, which ends with it.
+struct Server {
+    process: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+impl Server {
+    /// Starts Valkey or Redis; `None` if neither is installed.
+    fn start() -> Option<Self> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let start = |program: &str| {
+            Command::new(program)
+                .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+                .arg("--dir")
+                .arg(dir.path())
+                .stdout(Stdio::null())
+                .spawn()
+        };
+        let process = start("valkey-server").or_else(|_| start("redis-server")).ok()?;
+        let server = Self { process, port, _dir: dir };
+        let until = std::time::Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(std::time::Instant::now() < until, "the server does not listen");
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    fn open(&self, prefix: &str) -> Arc<dyn SharedState> {
+        let url = format!("127.0.0.1:{}", self.port);
+        let options = ValkeyOptions { url, prefix: prefix.to_owned(), ..ValkeyOptions::default() };
+        open(&options, &TrustStore::system()).unwrap()
+    }
+}
+
+/// Says past the capture of libtest that Valkey was not tried.
+fn skip() {
+    let said = writeln!(stderr(), "skipped: neither valkey-server nor redis-server is installed");
+    said.unwrap();
+}
+
+/// Every adapter, with its name.
+fn adapters(server: Option<&Server>) -> Vec<(&'static str, Arc<dyn SharedState>)> {
+    let memory = MemoryShared::new(Clock::system());
+    let mut all: Vec<(_, Arc<dyn SharedState>)> = vec![("memory", Arc::new(memory))];
+    match server {
+        None => skip(),
+        Some(server) => {
+            let seal = Seal::new("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=").unwrap();
+            all.push(("valkey", server.open("plain:")));
+            all.push(("sealed", Arc::new(SealedStore::new(server.open("sealed:"), seal))));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn values() {
+    let server = Server::start();
+    for (name, state) in adapters(server.as_ref()) {
+        let (one, two) = (b"one".to_vec(), b"two\n\0\xff".to_vec());
+        assert_eq!(state.get("a").await.unwrap(), None, "{name}");
+        assert!(!state.replace("a", one.clone(), TTL).await.unwrap(), "{name}");
+        assert!(state.claim("a", one.clone(), TTL).await.unwrap(), "{name}");
+        assert!(!state.claim("a", two.clone(), TTL).await.unwrap(), "{name}");
+        assert_eq!(state.touch("a", TTL).await.unwrap().as_ref(), Some(&one), "{name}");
+        assert!(!state.swap("a", &two, one.clone(), TTL).await.unwrap(), "{name}");
+        assert!(state.swap("a", &one, two.clone(), TTL).await.unwrap(), "{name}");
+        assert!(!state.swap("none", &one, two.clone(), TTL).await.unwrap(), "{name}");
+        assert!(!state.release("a", &one).await.unwrap(), "{name}");
+        assert_eq!(state.get("a").await.unwrap().as_ref(), Some(&two), "{name}");
+        assert!(state.release("a", &two).await.unwrap(), "{name}");
+        assert!(!state.release("a", &two).await.unwrap(), "{name}");
+        state.put("a", one.clone(), TTL).await.unwrap();
+        assert_eq!(state.take("a").await.unwrap().as_ref(), Some(&one), "{name}");
+        assert_eq!(state.take("a").await.unwrap(), None, "{name}");
+        assert_eq!(state.touch("a", TTL).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn one_of_many_succeeds() {
+    let server = Server::start();
+    for (name, state) in adapters(server.as_ref()) {
+        state.put("lease", b"dead".to_vec(), TTL).await.unwrap();
+        let mut rivals = JoinSet::new();
+        for rival in 0..20_u8 {
+            let state = Arc::clone(&state);
+            rivals.spawn(async move {
+                let claimed = state.claim("claim", vec![rival], TTL).await.unwrap();
+                let swapped = state.swap("lease", b"dead", vec![rival], TTL).await.unwrap();
+                let appended = state.append("log", 1, vec![rival], LIMITS).await.unwrap();
+                let sum = state.add("counter", 1, TTL).await.unwrap();
+                (claimed, swapped, appended, sum)
+            });
+        }
+        let won = rivals.join_all().await;
+        assert_eq!(won.iter().filter(|(claimed, ..)| *claimed).count(), 1, "{name}");
+        assert_eq!(won.iter().filter(|(_, swapped, ..)| *swapped).count(), 1, "{name}");
+        assert_eq!(won.iter().filter(|(_, _, appended, _)| *appended).count(), 1, "{name}");
+        let mut sums: Vec<_> = won.iter().map(|(.., sum)| *sum).collect();
+        sums.sort_unstable();
+        assert_eq!(sums, (1..=20).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn logs_have_one_writer_of_a_position() {
+    let server = Server::start();
+    for (name, state) in adapters(server.as_ref()) {
+        for position in 1..=5_u8 {
+            let appended = state.append("log", position.into(), vec![position], LIMITS).await;
+            assert!(appended.unwrap(), "{name}");
+        }
+        for position in [1, 5] {
+            assert!(!state.append("log", position, vec![9], LIMITS).await.unwrap(), "{name}");
+        }
+        let kept =
+            |numbers: &[u8]| numbers.iter().map(|n| (u64::from(*n), vec![*n])).collect::<Vec<_>>();
+        assert_eq!(state.entries("log", 0).await.unwrap(), kept(&[3, 4, 5]), "{name}");
+        assert_eq!(state.entries("log", 4).await.unwrap(), kept(&[5]), "{name}");
+        assert_eq!(state.entries("log", 5).await.unwrap(), kept(&[]), "{name}");
+        // A position may be left out, not used again.
+        assert!(state.append("log", 9, vec![9], LIMITS).await.unwrap(), "{name}");
+        assert_eq!(state.entries("other", 0).await.unwrap(), kept(&[]), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn sets() {
+    let server = Server::start();
+    for (name, state) in adapters(server.as_ref()) {
+        assert!(state.members("runs").await.unwrap().is_empty(), "{name}");
+        for member in ["a", "b", "a"] {
+            state.join("runs", member, TTL).await.unwrap();
+        }
+        state.leave("runs", "none").await.unwrap();
+        let mut members = state.members("runs").await.unwrap();
+        members.sort();
+        assert_eq!(members, ["a", "b"], "{name}");
+        state.leave("runs", "a").await.unwrap();
+        assert_eq!(state.members("runs").await.unwrap(), ["b"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn messages_reach_the_replicas_they_are_for() {
+    let server = Server::start();
+    for (name, state) in adapters(server.as_ref()) {
+        let (heard, mut messages) = mpsc::unbounded_channel();
+        let replicas: Vec<_> = (0..3).map(|_| Replica::new(Arc::clone(&state)).unwrap()).collect();
+        let mut running = JoinSet::new();
+        for (number, replica) in replicas.iter().enumerate() {
+            let heard = heard.clone();
+            let listen = move |message: Vec<u8>| drop(heard.send((number, message)));
+            replica.listen("topic", Arc::new(listen));
+            let replica = Arc::clone(replica);
+            running.spawn(async move { replica.run().await });
+        }
+        let are_ready = async {
+            while replicas.iter().any(|replica| replica.pending_reason().is_some()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, are_ready).await.unwrap_or_else(|_| panic!("{name}: not connected"));
+        let [first, second, third] = &replicas[..] else { panic!("three replicas") };
+        assert!(first.is_alive(second.id()).await.unwrap(), "{name}");
+        assert!(!first.is_alive("0123456789abcdef").await.unwrap(), "{name}");
+        first.send(Recipient::Replica(third.id()), "topic", b"to\none".to_vec()).await.unwrap();
+        assert_eq!(messages.recv().await.unwrap(), (2, b"to\none".to_vec()), "{name}");
+        first.send(Recipient::Others, "other topic", b"unheard".to_vec()).await.unwrap();
+        first.send(Recipient::Others, "topic", b"to all".to_vec()).await.unwrap();
+        let mut heard_by = [messages.recv().await.unwrap().0, messages.recv().await.unwrap().0];
+        heard_by.sort_unstable();
+        assert_eq!(heard_by, [1, 2], "{name}");
+        second.retire().await;
+        running.shutdown().await;
+        assert!(!first.is_alive(second.id()).await.unwrap(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn values_are_encrypted_under_prefixed_keys() {
+    let Some(server) = Server::start() else {
+        skip();
+        return;
+    };
+    let plain = server.open("tenant:");
+    let seal = || Seal::new("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=").unwrap();
+    let sealed = SealedStore::new(Arc::clone(&plain), seal());
+    use muster_core::shared::KeyValueStore as _;
+    sealed.put("a", b"canary".to_vec(), TTL).await.unwrap();
+    let stored = plain.get("a").await.unwrap().unwrap();
+    assert!(!stored.windows(6).any(|window| window == b"canary"));
+    // A value cannot be moved to another key, and another prefix is another tenant.
+    plain.put("b", stored, TTL).await.unwrap();
+    assert!(matches!(sealed.get("b").await, Err(StoreError::Unreadable)));
+    assert_eq!(server.open("other:").get("a").await.unwrap(), None);
+    assert_eq!(
+        server.open("").get("tenant:b").await.unwrap().map(|value| value.len() > 6),
+        Some(true)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_reported() {
+    let Some(server) = Server::start() else {
+        skip();
+        return;
+    };
+    let state = server.open("");
+    state.put("a", b"1".to_vec(), TTL).await.unwrap();
+    drop(server);
+    for _ in 0..3 {
+        assert!(matches!(state.get("a").await, Err(StoreError::Unavailable(_))));
+    }
+}

@@ -1,0 +1,148 @@
+//! `kubernetes: true`: definitions are resources of a cluster.
+
+use std::sync::Arc;
+
+use muster_config::settings::Settings;
+use muster_core::secret_source::SecretSource;
+use muster_engine::{
+    engine::Engine,
+    store::{ConfigStore, Files},
+    supervisor::Timing,
+};
+#[cfg(feature = "kubernetes")]
+use {
+    crate::process,
+    muster_client::env_vars,
+    muster_kube::{Cluster, ClusterAccess, ClusterEnvironment},
+    std::{path::PathBuf, time::Duration},
+};
+
+use crate::error::CommandError;
+
+/// How often remote servers are asked whether they are still there.
+#[cfg(feature = "kubernetes")]
+const CHECK_INTERVAL: Duration = Duration::from_secs(20);
+
+/// The cluster of the gateway, if it has one.
+pub(super) struct ClusterMode {
+    #[cfg(feature = "kubernetes")]
+    cluster: Option<Cluster>,
+}
+
+#[cfg(feature = "kubernetes")]
+impl ClusterMode {
+    /// Connects to the cluster, if the settings say so.
+    pub(super) async fn of(settings: &Settings) -> Result<Self, CommandError> {
+        if !settings.kubernetes {
+            return Ok(Self { cluster: None });
+        }
+        let namespace = settings.namespace();
+        tracing::info!("definitions are resources in namespace `{namespace}`");
+        let access = access()?;
+        let host = env_vars::get("HOSTNAME").unwrap_or_else(|| "muster".to_owned());
+        let connected = tokio::select! {
+            connected = Cluster::connect(access, namespace, &host) => connected,
+            () = process::stop_requested() => {
+                return Err(CommandError::new("stopped before the cluster was read"));
+            }
+        };
+        let cluster = connected.map_err(|error| {
+            CommandError::new(error.to_string())
+                .hint("check the CustomResourceDefinitions and the rights of the gateway")
+        })?;
+        Ok(Self { cluster: Some(cluster) })
+    }
+
+    /// The configuration with the definitions of the cluster.
+    pub(super) fn definitions(&self, store: ConfigStore, files: Files) -> (ConfigStore, Files) {
+        match &self.cluster {
+            None => (store, files),
+            Some(cluster) => {
+                let store = store.with_definitions(cluster.definitions());
+                let files = store.load(&Files::default());
+                (store, files)
+            }
+        }
+    }
+
+    /// The intervals of the engine. In a cluster a status must not say that a server is there that died, so servers
+    /// are asked now and then.
+    pub(super) fn timing(&self) -> Timing {
+        let check_interval = self.cluster.as_ref().map(|_| CHECK_INTERVAL);
+        Timing { check_interval, ..Timing::default() }
+    }
+
+    /// The secrets of the cluster, in place of those in files.
+    pub(super) fn secrets(&self) -> Option<Arc<dyn SecretSource>> {
+        self.cluster.as_ref().map(Cluster::secrets)
+    }
+
+    /// Writes Kubernetes Events.
+    pub(super) fn record_events(&self, engine: &Engine) {
+        if let Some(cluster) = &self.cluster {
+            cluster.record_events(engine.journal());
+        }
+    }
+
+    /// Shuts the engine down. Before, the writing of statuses is left to other gateways: servers are about to be
+    /// disconnected here, and nowhere else.
+    pub(super) async fn shut_down(self, engine: Engine) {
+        if let Some(cluster) = &self.cluster {
+            cluster.resign();
+        }
+        engine.shut_down().await;
+        if let Some(cluster) = self.cluster {
+            cluster.shut_down().await;
+        }
+    }
+}
+
+/// The API server that the environment names.
+#[cfg(feature = "kubernetes")]
+pub(crate) fn access() -> Result<ClusterAccess, CommandError> {
+    let environment = ClusterEnvironment {
+        kubeconfig: env_vars::get("KUBECONFIG"),
+        service_host: env_vars::get("KUBERNETES_SERVICE_HOST"),
+        service_port: env_vars::get("KUBERNETES_SERVICE_PORT"),
+        home: env_vars::get("HOME").map(PathBuf::from),
+    };
+    ClusterAccess::find(&environment).map_err(|error| {
+        CommandError::new(error.to_string())
+            .hint("run it in a pod, set KUBECONFIG, or write `kubernetes: false` in config.yaml")
+    })
+}
+
+#[cfg(not(feature = "kubernetes"))]
+#[expect(clippy::unused_async, clippy::unused_self, reason = "the other build does something")]
+impl ClusterMode {
+    /// Refuses the setting.
+    pub(super) async fn of(settings: &Settings) -> Result<Self, CommandError> {
+        match settings.kubernetes {
+            false => Ok(Self {}),
+            true => Err(CommandError::new("this build has no support for `kubernetes: true`")),
+        }
+    }
+
+    /// The configuration as it is.
+    pub(super) fn definitions(&self, store: ConfigStore, files: Files) -> (ConfigStore, Files) {
+        (store, files)
+    }
+
+    /// The defaults.
+    pub(super) fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    /// None.
+    pub(super) fn secrets(&self) -> Option<Arc<dyn SecretSource>> {
+        None
+    }
+
+    /// Nothing.
+    pub(super) fn record_events(&self, _: &Engine) {}
+
+    /// Shuts the engine down.
+    pub(super) async fn shut_down(self, engine: Engine) {
+        engine.shut_down().await;
+    }
+}
