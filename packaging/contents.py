@@ -62,7 +62,7 @@ class Programs:
 
 
 def documents():
-    return {name: (ROOT / name).read_bytes() for name in ("LICENSE", "README.md", "CHANGELOG.md")}
+    return {name: (ROOT / name).read_bytes() for name in ("LICENSE", "NOTICE", "README.md", "CHANGELOG.md")}
 
 
 def shared_files(programs, prefix, completions=COMPLETIONS):

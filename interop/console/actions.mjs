@@ -16,6 +16,12 @@ export const PAGES = {
   services: "/console/services",
   service: "/console/services/mcp-aggregator",
   events: "/console/events",
+  policies: "/console/policies",
+  "policy-yes": "/console/policies?tool=x_notes_read_note&arguments=%7B%22title%22%3A%22Plan%22%7D&user=ann%40ops.example.com",
+  "policy-no": "/console/policies?tool=x_notes_delete_note&user=bob%40example.com",
+  people: "/console/people",
+  "server-import": "/console/servers/import",
+  "workflow-new": "/console/workflows/new",
   settings: "/console/settings",
 };
 
@@ -24,7 +30,7 @@ async function go(page, locator) {
   await Promise.all([page.waitForNavigation(), locator.click()]);
 }
 
-export async function act(view, setting, { check, inspect }) {
+export async function act(view, setting, { check, inspect, gate }) {
   const { page, origin, where } = view;
   const visit = (url) => page.goto(origin + url);
   const says = async (text, what) => check((await page.locator("main").innerText()).includes(text), `${where}: ${what}: ${text}`);
@@ -94,6 +100,56 @@ export async function act(view, setting, { check, inspect }) {
   await says("Run of morning", "a run");
   await inspect(view, "run", setting);
 
+  // Choose recorded calls and save them as a workflow.
+  await visit("/console/calls?tool=x_notes_list_notes");
+  // The oldest is no step of a workflow.
+  await page.locator("#calls input[type=checkbox]").last().check();
+  await go(page, page.getByRole("button", { name: "Make a workflow of the chosen calls" }));
+  await says("fill in the arguments", "what a draft lacks");
+  await inspect(view, "workflow-draft", setting);
+  await page.getByLabel("Name", { exact: true }).fill("recorded");
+  await go(page, page.getByRole("button", { name: "Save the workflow" }));
+  await says("The workflow was saved", "a workflow of recorded calls");
+  gate.command("delete", "workflow", "recorded", "--yes");
+
+  // Import servers of another client.
+  await visit("/console/servers/import");
+  await page.getByLabel("Configuration as JSON").fill("{}");
+  await go(page, page.getByRole("button", { name: "Import the servers" }));
+  await says("there is no object", "a configuration without servers");
+  await page.getByLabel("Configuration as JSON").fill('{"mcpServers": {"brought": {"command": "true"}}}');
+  await go(page, page.getByRole("button", { name: "Import the servers" }));
+  await says("created successfully", "an imported server");
+  gate.command("delete", "mcpserver", "brought", "--yes");
+
+  // Ask the policy.
+  await visit("/console/policies");
+  await page.getByLabel("User").fill("bob@example.com");
+  await page.getByLabel("Tool", { exact: true }).fill("x_notes_delete_note");
+  await go(page, page.getByRole("button", { name: "Ask" }));
+  await says("No", "the answer of the policy");
+  check((await page.locator(".answer.bad .rule").innerText()) === "effect", `${where}: the rule that decides`);
+
+  // A token is shown once.
+  await visit("/console/people");
+  await page.getByLabel("Name", { exact: true }).fill("ci");
+  await go(page, page.getByRole("button", { name: "Create the token" }));
+  const token = await page.locator(".once pre").innerText();
+  check(/^mst_[\w-]{20,}$/.test(token), `${where}: the new token: ${token.length} letters, ${token.slice(0, 5)}…`);
+  await inspect(view, "token-created", setting);
+  await visit("/console/people");
+  check(!(await page.content()).includes("mst_"), `${where}: a token is shown twice`);
+  await inspect(view, "people-token", setting);
+  await go(page, page.locator("#tokens tr", { hasText: "ci" }).getByRole("button", { name: "Revoke" }));
+  await says("The token was revoked", "a revoked token");
+
+  if (setting.width < 500) {
+    await visit("/console");
+    check(!(await page.locator("#menu").isVisible()), `${where}: the menu is closed`);
+    await page.getByRole("link", { name: "Menu" }).click();
+    await page.getByRole("link", { name: "Policies" }).waitFor();
+    await inspect(view, "menu", setting);
+  }
   if (setting.js) {
     await visit("/console/tools");
     await page.keyboard.press("/");

@@ -50,6 +50,21 @@ async function gateway(folder) {
   write("workflows/morning.yaml", `{name: morning, description: Reads the notes of the day,
     args: {title: {type: string, required: true, description: The note to begin with}},
     steps: [{id: list, tool: x_notes_list_notes}, {id: read, tool: x_notes_read_note, args: {title: '{{ .input.title }}'}}]}`);
+  write("policies/main.yaml", `default: enabled
+effect: write
+tools:
+  notes/read_note: {args: {title: {pattern: '[^!]+'}}}
+callers:
+  - users: ["*@ops.example.com"]
+    effect: destructive
+  - groups: [developers]
+    toolset: reading
+  - tokens: [admin]
+    operator: true
+  - anonymous: true
+    effect: destructive
+`);
+  write("toolsets/reading.yaml", "description: For reviews\nservers: [notes]\neffect: read\n");
   const env = { ...process.env, HOME: folder };
   for (const name of ["XDG_STATE_HOME", "MUSTER_ACCESS", "MUSTER_STATE_PATH", "MUSTER_CONTEXT"]) delete env[name];
   const child = spawn(muster, ["serve", "--config-path", folder], { env, stdio: ["ignore", "ignore", "pipe"] });
@@ -132,7 +147,7 @@ try {
       const json = await view.page.request.get(`${view.origin}${url}${url.includes("?") ? "&" : "?"}format=json`);
       check(json.headers()["content-type"] === "application/json" && (await json.json()), `${url}: JSON`);
     }
-    await act(view, setting, { check, inspect });
+    await act(view, setting, { check, inspect, gate });
     await view.context.close();
   }
 } finally {

@@ -32,16 +32,16 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def wait_for(what, probe):
+def wait_for(what, probe, limit=START_LIMIT):
     """Waits until a process of ours shows what it should."""
-    end = time.monotonic() + START_LIMIT
+    end = time.monotonic() + limit
     while time.monotonic() < end:
         with contextlib.suppress(OSError, ValueError, AssertionError):
             found = probe()
             if found:
                 return found
         time.sleep(0.05)
-    raise AssertionError(f"{what} did not come within {START_LIMIT} s")
+    raise AssertionError(f"{what} did not come within {limit} s")
 
 
 def request(url, body=None, headers=None, method=None):
