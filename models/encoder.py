@@ -70,16 +70,39 @@ def load(folder, device="cpu"):
     return model.to(device), tokenizer
 
 
-def encode(model, ids, device):
-    """The vectors of tokenised texts, of length 1."""
+def freeze(model, layers):
+    """Leaves the embeddings and the first layers as they are. Returns the number of frozen layers."""
+    if layers:
+        for part in (model.embeddings, *model.encoder.layer[:layers]):
+            part.requires_grad_(False)
+    return layers
+
+
+def encode(model, ids, device, frozen=0, group=0):
+    """The vectors of tokenised texts, of length 1.
+
+    `frozen` layers are run without a graph; texts of similar length are encoded `group` at a time, to pad less.
+    """
+    if group and len(ids) > group:
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        parts = [encode(model, [ids[i] for i in order[at:at + group]], device, frozen) for at in range(0, len(order), group)]
+        back = torch.empty(len(order), dtype=torch.long)
+        back[torch.tensor(order)] = torch.arange(len(order))
+        return torch.cat(parts)[back.to(device)]
     lengths = np.array([len(i) for i in ids])
     mask = np.arange(lengths.max())[None, :] < lengths[:, None]
     table = np.zeros(mask.shape, np.int64)
     table[mask] = np.concatenate([np.asarray(i) for i in ids])
     table, mask = torch.from_numpy(table).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
-    states = model(input_ids=table, attention_mask=mask).last_hidden_state.float()
+    wide = model.get_extended_attention_mask(mask, mask.shape)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+        states = model.embeddings(input_ids=table)
+        for layer in model.encoder.layer[:frozen]:
+            states = layer(states, attention_mask=wide)[0]
+    for layer in model.encoder.layer[frozen:]:
+        states = layer(states, attention_mask=wide)[0]
     weight = mask.unsqueeze(-1).float()
-    return torch.nn.functional.normalize((states * weight).sum(1) / weight.sum(1), dim=-1)
+    return torch.nn.functional.normalize((states.float() * weight).sum(1) / weight.sum(1), dim=-1)
 
 
 @torch.no_grad()

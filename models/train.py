@@ -6,7 +6,12 @@
 BASE is a folder with config.json, vocab.txt and model.safetensors (all-MiniLM-L6-v2). Contrastive training (InfoNCE):
 a batch holds questions of one source, their right tools, and for each question hard negatives: a near tool of the whole
 list and, where servers are known, a near sibling of the same server (a near miss). All tools that are right for a
-question are masked. The result is averaged with BASE; the share and the figures are chosen on the tuning sets only.
+question are masked. The weights of the last steps are averaged (an exponential mean), and the result with BASE; the
+share is chosen on the tuning sets only.
+
+For a machine without a GPU: `--frozen N` leaves the embeddings and the first N layers as they are, `--pieces` shortens
+the texts, `--negatives words` takes near tools by shared words instead of embedding every list first, and `--every N`
+writes the mean so far to OUT/N every N steps.
 
 The sources `toollinkos` and `sealtools_dev` of the weak data are left out, since they are the tuning sets.
 """
@@ -74,6 +79,36 @@ def sources(options):
     return [s for s in out if s.weight > 0 and s.pairs]
 
 
+class ByWords:
+    """Near documents of a question by the words that they share, looked up when the question is drawn."""
+
+    def __init__(self, source, kit):
+        tools = []
+        for doc in source.docs:
+            server, name, description = doc if isinstance(doc, tuple) else ("", doc.split(". ")[0], doc.split(". ", 1)[-1])
+            tools.append({"server": server, "name": name, "description": description})
+        self.source, self.ranker = source, kit.BM25F(tools)
+        self.words = [frozenset(source.text(i).lower().split()) for i in range(len(tools))]
+        self.by_server = {}
+        for i, server in enumerate(source.servers):
+            self.by_server.setdefault(server, []).append(i)
+
+    def alike(self, a, b):
+        a, b = self.words[a], self.words[b]
+        return len(a & b) > .7 * len(a | b)
+
+    def __call__(self, i):
+        """(near documents, near documents of the right one's server)"""
+        question, right = self.source.pairs[i]
+        kinds = {self.source.kind[r] for r in right}
+        wrong = lambda d: self.source.kind[d] not in kinds and not self.alike(d, right[0])
+        scores = self.ranker.scores(question)
+        near = [d for d in np.argpartition(-scores, min(24, len(scores) - 1))[:24].tolist() if wrong(d)]
+        server = self.source.servers[right[0]]
+        siblings = sorted(self.by_server[server], key=lambda d: -scores[d])[:10] if server else []
+        return near, [d for d in siblings if wrong(d)][:8]
+
+
 def mine(source, model, tokenizer, device, depth=16):
     """For each question, near documents that are not right: of the whole list, and of the right tool's server."""
     docs = torch.from_numpy(encoder.embed(model, tokenizer, [source.text(i) for i in range(len(source.docs))], device)).to(device)
@@ -96,7 +131,7 @@ def mine(source, model, tokenizer, device, depth=16):
             server = source.servers[right[0]]
             same = [i for i in by_server[server] if source.kind[i] not in kinds and scores[row][i] > -1] if server else []
             siblings.append(sorted(same, key=lambda i: -scores[row][i])[:8])
-    return near, siblings
+    return lambda i: (near[i], siblings[i])
 
 
 def typo(text, rng):
@@ -108,20 +143,25 @@ def typo(text, rng):
     return text[:at] + text[at + 1:] if draw < .8 else text[:at] + text[at:at + 1] + text[at:]
 
 
-def train(options, model, tokenizer, all_sources, mined, device):
+def train(options, model, tokenizer, all_sources, mined, device, base):
+    """Trains the model in place and returns the mean of the weights of the last steps."""
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    model.train()
+    # Without dropout: few epochs, and the states of frozen layers are the same every time.
+    model.eval()
     steps, batch = options.steps, options.batch
-    decay = [p for n, p in model.named_parameters() if p.ndim > 1]
-    plain = [p for n, p in model.named_parameters() if p.ndim == 1]
+    lower = encoder.freeze(model, options.frozen)
+    learnt = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    decay = [p for p in learnt.values() if p.ndim > 1]
+    plain = [p for p in learnt.values() if p.ndim == 1]
     optimiser = torch.optim.AdamW([{"params": decay, "weight_decay": .01}, {"params": plain, "weight_decay": 0}], lr=options.lr)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: min((s + 1) / (.1 * steps), max(0, (steps - s) / (.9 * steps))))
+    rate = lambda s: min((s + 1) / (.1 * steps), max(options.floor, (steps - s) / (.9 * steps)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
     orders = {s.name: [] for s in all_sources}
-    losses, started = [], time.time()
+    mean = {n: p.detach().clone() for n, p in learnt.items()}
+    losses, started, cpu = [], time.time(), time.process_time()
     for step in range(steps):
         source = rng.choices(all_sources, [s.weight for s in all_sources])[0]
-        near, siblings = mined[source.name]
         order = orders[source.name]
         if len(order) < batch:
             fresh = list(range(len(source.pairs)))
@@ -131,10 +171,11 @@ def train(options, model, tokenizer, all_sources, mined, device):
         right = [rng.choice(source.pairs[i][1]) for i in taken]
         columns = list(right)
         for i in taken:
-            if near[i]:
-                columns.append(rng.choice(near[i]))
-            if siblings[i]:
-                columns.append(rng.choice(siblings[i]))
+            near, siblings = mined[source.name](i)
+            # A sibling, a near one of the whole list, or both, as many as fit into `negatives` for each question.
+            picks = [rng.choice(kind) for kind in (siblings, near) if kind]
+            rng.shuffle(picks)
+            columns += picks[:options.negatives_each]
         kinds = np.array([source.kind[c] for c in columns])
         mask = np.zeros((len(taken), len(columns)), bool)
         for row, i in enumerate(taken):
@@ -146,7 +187,7 @@ def train(options, model, tokenizer, all_sources, mined, device):
         asked = [e.ids for e in tokenizer.encode_batch(questions)]
         docs = [e.ids for e in tokenizer.encode_batch([source.varied(c, rng) for c in columns])]
         with torch.autocast(device, torch.bfloat16):
-            a, d = encoder.encode(model, asked, device), encoder.encode(model, docs, device)
+            a, d = (encoder.encode(model, ids, device, lower, options.group) for ids in (asked, docs))
         scores = (a @ d.T) / options.temperature
         scores = scores.masked_fill(torch.from_numpy(mask).to(device), -1e4)
         target = torch.arange(len(taken), device=device)
@@ -157,8 +198,14 @@ def train(options, model, tokenizer, all_sources, mined, device):
         optimiser.step()
         schedule.step()
         losses.append(loss.item())
-        if step % 200 == 199:
-            print(f"  step {step + 1} loss {np.mean(losses[-200:]):.3f} {time.time() - started:.0f} s", flush=True)
+        keep = min(options.mean, step / (step + 10))
+        for name, value in learnt.items():
+            mean[name].lerp_(value.detach(), 1 - keep)
+        if step % 10 == 9:
+            print(f"  step {step + 1} loss {np.mean(losses[-50:]):.3f} {time.time() - started:.0f} s, {time.process_time() - cpu:.0f} s of CPU", flush=True)
+        if options.every and step % options.every == options.every - 1:
+            write({**base, **mean}, options, f"{options.out}/{step + 1}")
+    return {**base, **mean}
 
 
 def average(base, new, share):
@@ -197,20 +244,38 @@ def main():
     parser.add_argument("--written-weight", type=float, default=2.0)
     parser.add_argument("--our-weight", type=float, default=2.0)
     parser.add_argument("--shares", default="0.5,0.6,0.7,0.8,0.9,1.0")
+    parser.add_argument("--frozen", type=int, default=0)
+    parser.add_argument("--pieces", type=int, default=encoder.TOKENS)
+    parser.add_argument("--group", type=int, default=0, help="texts of similar length that are encoded together; 0 for all")
+    parser.add_argument("--negatives", choices=["words", "model"], default="model")
+    parser.add_argument("--negatives-each", type=int, default=2)
+    parser.add_argument("--floor", type=float, default=0, help="the least share of the learning rate")
+    parser.add_argument("--mean", type=float, default=0, help="what the mean of the weights keeps at each step")
+    parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--seed", type=int, default=19)
     options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, tokenizer = encoder.load(options.base, device)
     base = {k: v.clone() for k, v in model.state_dict().items()}
-    sets = evaluate.Sets(options.sets, evaluate.TUNING + ["held"])
     all_sources = sources(options)
     print({s.name: (len(s.docs), len(s.pairs), round(s.weight)) for s in all_sources})
-    print(evaluate.table(sets.measure(model, tokenizer, device)), flush=True)
-    mined = {s.name: mine(s, model, tokenizer, device) for s in all_sources}
-    train(options, model, tokenizer, all_sources, mined, device)
-    new = {k: v.clone() for k, v in model.state_dict().items()}
-    best = None
-    for share in map(float, options.shares.split(",")):
+    if options.negatives == "words":
+        kit = evaluate.evaluator(options.sets)
+        mined = {s.name: ByWords(s, kit) for s in all_sources}
+    else:
+        mined = {s.name: mine(s, model, tokenizer, device) for s in all_sources}
+    tokenizer.enable_truncation(options.pieces)
+    new = train(options, model, tokenizer, all_sources, mined, device, base)
+    tokenizer.enable_truncation(encoder.TOKENS)
+    shares = [float(s) for s in options.shares.split(",") if s]
+    if not shares:
+        write(new, options, options.out)
+        return
+    sets, best = evaluate.Sets(options.sets, evaluate.TUNING + ["held"]), None
+    for share in shares:
         model.load_state_dict(average(base, new, share))
         result = sets.measure(model, tokenizer, device)
         means = {c: sum(r[c]["nDCG@10"] for r in result.values()) / len(result) for c in next(iter(result.values()))}

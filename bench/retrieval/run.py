@@ -21,7 +21,7 @@ MODEL_RECALL = {"mcpproxy45": .90}
 # The share of answerable questions for which "no such tool" may be said, all reported sets together.
 FALSE_ALARMS = .02
 # What an answer of `filter_tools` costs, half of them and all but one in a hundred.
-TOKENS = {50: 350, 99: 1200}
+TOKENS = {50: 350, 99: 500}
 SEED, MOST = 11, 500
 
 
