@@ -17,11 +17,15 @@ use muster_shared::Replica;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// After this time a gateway is ready in any case: a server that hangs must not keep it from serving the others.
-const LIMIT: Duration = Duration::from_secs(30);
+/// How long a gateway waits for its servers: one that hangs must not keep it from serving the others.
+const SERVER_WAIT: Duration = Duration::from_secs(30);
 
-/// Whether load balancers should send requests, decided once: later every replica would lose the same server at the same
-/// time, and a balancer that took all of them out would only make it worse.
+/// Whether load balancers should send requests.
+///
+/// A gateway that cannot reach its identity provider or the shared storage is not ready, however long it takes: it could
+/// not serve a single request, and a rollout must not replace pods that work. Once ready, it stays ready: later every
+/// replica would lose the same dependency at the same time, and a balancer that took all of them out would only make it
+/// worse.
 pub(super) struct Readiness {
     view: watch::Receiver<Arc<View>>,
     logins: Option<AuthServer>,
@@ -50,10 +54,16 @@ impl Readiness {
 
     /// The response of `/ready`.
     pub(super) fn check(&self) -> HealthResponse {
+        self.check_after(self.began.elapsed())
+    }
+
+    /// The response after some time.
+    fn check_after(&self, elapsed: Duration) -> HealthResponse {
         let starting = self.view.borrow().starting();
+        let waits_for_servers = starting > 0 && elapsed < SERVER_WAIT;
         let reason = pending_reason(self.logins.as_ref(), self.replica.as_deref())
-            .or((starting > 0).then_some("servers-starting"));
-        if reason.is_none() || self.began.elapsed() >= LIMIT {
+            .or(waits_for_servers.then_some("servers-starting"));
+        if reason.is_none() {
             self.is_ready.store(true, Ordering::Relaxed);
         }
         if self.is_ready.load(Ordering::Relaxed) {
@@ -73,4 +83,53 @@ pub(super) fn pending_reason(
     logins
         .and_then(AuthServer::pending_reason)
         .or_else(|| replica.and_then(Replica::pending_reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use muster_engine::view::View;
+    use muster_net::TrustStore;
+    use muster_shared::{MemoryShared, Replica, SharedState, ValkeyOptions, clock::Clock};
+    use tokio::sync::watch;
+
+    use super::{Readiness, SERVER_WAIT};
+
+    fn readiness(state: Arc<dyn SharedState>) -> (Readiness, Arc<Replica>) {
+        let (_, view) = watch::channel(Arc::new(View::default()));
+        let replica = Replica::new(state).unwrap();
+        (Readiness::new(view, None, Some(Arc::clone(&replica))), replica)
+    }
+
+    #[tokio::test]
+    async fn a_replica_without_its_storage_is_never_ready() {
+        let options = ValkeyOptions { url: "127.0.0.1:1".to_owned(), ..ValkeyOptions::default() };
+        let storage = muster_shared::open(&options, &TrustStore::system()).unwrap();
+        let (readiness, _) = readiness(storage);
+        for elapsed in [Duration::ZERO, SERVER_WAIT, SERVER_WAIT * 100] {
+            let response = readiness.check_after(elapsed);
+            assert_eq!(response.status, 503, "{elapsed:?}");
+            assert!(response.body.get().contains("shared-storage-unavailable"), "{elapsed:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_replica_that_was_ready_once_stays_ready() {
+        let (readiness, replica) = readiness(Arc::new(MemoryShared::new(Clock::system())));
+        assert_eq!(readiness.check().status, 503);
+        let connected = async {
+            while replica.pending_reason().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            never = replica.run() => match never {},
+            () = connected => (),
+        }
+        assert_eq!(readiness.check().status, 200);
+        let lost = Replica::new(Arc::new(MemoryShared::new(Clock::system()))).unwrap();
+        let readiness = Readiness { replica: Some(lost), ..readiness };
+        assert_eq!(readiness.check().status, 200);
+    }
 }
