@@ -17,8 +17,11 @@ pub const NOT_RUNNING: u8 = 4;
 /// The exit code of a gateway that did not finish its calls.
 pub const CALLS_CUT_OFF: u8 = 5;
 
+/// The exit code of `muster policy check` for a call that the policy does not allow.
+pub const NOT_ALLOWED: u8 = 6;
+
 /// The exit codes and their meaning. The reference page is generated from this table.
-pub const EXIT_CODES: [(u8, &str); 12] = [
+pub const EXIT_CODES: [(u8, &str); 13] = [
     (0, "Success; a server stopped because its client disconnected or it was asked to"),
     (
         1,
@@ -28,6 +31,7 @@ pub const EXIT_CODES: [(u8, &str); 12] = [
     (3, "`muster`: the login failed"),
     (NOT_RUNNING, "`muster status`: the gateway is not running"),
     (CALLS_CUT_OFF, "`muster serve`: calls were cut off when it was stopped"),
+    (NOT_ALLOWED, "`muster policy check`: the caller may not call the tool"),
     (10, "`muster doctor`: a configuration file is invalid"),
     (11, "`muster doctor`: a program was not found"),
     (12, "`muster doctor`: the gateway cannot be reached"),

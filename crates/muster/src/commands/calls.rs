@@ -25,6 +25,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The greatest number of calls in a page.
 const MAX_PAGE: usize = 1_000;
 
+/// The greatest number of calls in a draft.
+const MAX_DRAFT: usize = 50;
+
 /// Show the calls of tools, newest last
 ///
 /// The gateway keeps them in its state folder, so that they survive a restart. Arguments are kept only if
@@ -107,6 +110,10 @@ impl CallFilterArgs {
 }
 
 pub(crate) fn run(args: &Calls) -> Result<ExitCode, CommandError> {
+    if args.draft.is_some() && usize::from(args.limit) > MAX_DRAFT {
+        let message = format!("--draft takes at most {MAX_DRAFT} calls, not {}", args.limit);
+        return Err(CommandError::new(message).hint(format!("use --limit {MAX_DRAFT} or less")));
+    }
     let mut arguments = args.filter.arguments()?;
     arguments.set_value("limit", &args.limit);
     if let Some(before) = args.before {

@@ -32,6 +32,7 @@ use crate::{
 
 /// The flags of every command that uses a running gateway.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of its own on the command line"

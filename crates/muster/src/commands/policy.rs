@@ -12,13 +12,10 @@ use super::{
     gateway_args::{GatewayArgs, GatewaySession},
 };
 use crate::{
-    error::CommandError,
+    error::{CommandError, NOT_ALLOWED},
     output::{Printer, reply},
     process,
 };
-
-/// The exit status of a question that is answered with no.
-const REFUSED: u8 = 1;
 
 /// Show the policy in effect, and ask what it decides
 #[derive(Debug, Args)]
@@ -43,7 +40,7 @@ enum PolicyAction {
     /// Ask whether a caller may call a tool, and which rule decides
     ///
     /// The tool is not called. Without --user, --group, --client and --token the question is about a caller without a
-    /// login. The exit status is 0 for yes and 1 for no.
+    /// login. The exit code is 0 for yes and 6 for no.
     #[command(visible_alias = "can-i")]
     Check(PolicyCheckArgs),
 }
@@ -129,5 +126,5 @@ async fn check(
     let answer: PolicyAnswer = session.remote.reply(TOOL, &wanted.to_raw()).await?;
     let text = raw(&answer);
     Printer::stdout().line(&reply::text(TOOL, text.get(), session.style)?)?;
-    Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+    Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALLOWED) })
 }

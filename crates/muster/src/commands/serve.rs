@@ -65,6 +65,7 @@ use crate::{
 
 /// Serves clients until the process is asked to stop.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+    args.check_surface_flags()?;
     if args.background {
         return background::run(args);
     }

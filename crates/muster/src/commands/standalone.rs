@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Standalone) -> Result<ExitCode, CommandError> {
             .hint("start a gateway in the background with `muster serve --background`"));
     }
     args.agent.check()?;
+    serve.check_surface_flags()?;
     serve::install_log(serve)?;
     let config = serve::config_path(serve.config_path.as_ref())?;
     let (folder, private) = state(serve, &config)?;

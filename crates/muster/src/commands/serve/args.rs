@@ -5,12 +5,12 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{LoginFlags, background};
-use crate::log::LogFormat;
+use crate::{error::CommandError, log::LogFormat};
 
 /// Serve all configured servers and CLIs at one endpoint
 ///
-/// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
-/// directory and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
+/// Reads `config.yaml` and the definitions in the folders of the configuration directory, or with `kubernetes: true` the
+/// resources of a namespace, and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
 /// tools that read, and only on this machine; `muster enable cli NAME` switches on the others.
 #[derive(Debug, Clone, Args)]
 #[expect(
@@ -46,9 +46,9 @@ pub(crate) struct Serve {
     /// What clients see of the tools
     #[arg(long, value_enum, default_value_t)]
     pub(crate) surface: SurfaceArg,
-    /// With --surface auto: list the tools themselves while they cost at most this many tokens
-    #[arg(long, value_name = "TOKENS", default_value_t = 4_000)]
-    pub(crate) direct_tokens: usize,
+    /// With --surface auto: list the tools themselves while they cost at most this many tokens [default: 4000]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) direct_tokens: Option<usize>,
     /// List read_tool beside call_tool, for clients in which people can allow tools that only read once and for all
     #[arg(long)]
     pub(crate) read_tool: bool,
@@ -75,6 +75,40 @@ pub(crate) struct Serve {
     pub(crate) enable_events: Option<String>,
     #[command(flatten)]
     pub(crate) logins: LoginFlags,
+}
+
+/// The tokens that the tools themselves may cost with `--surface auto`.
+const DIRECT_TOKENS: usize = 4_000;
+
+impl Serve {
+    /// Refuses flags that the surface would ignore.
+    pub(crate) fn check_surface_flags(&self) -> Result<(), CommandError> {
+        let refused = |flag: &str, surface: &str| {
+            let message = format!("{flag} has no effect with --surface {surface}");
+            Err(CommandError::new(message))
+        };
+        match self.surface {
+            SurfaceArg::Auto => Ok(()),
+            SurfaceArg::Climax if self.direct_tokens.is_some() => {
+                refused("--direct-tokens", "climax")
+            }
+            SurfaceArg::Climax if self.read_tool => refused("--read-tool", "climax"),
+            SurfaceArg::Climax if self.ui_tools => refused("--ui-tools", "climax"),
+            SurfaceArg::Muster if self.direct_tokens.is_some() => {
+                refused("--direct-tokens", "muster").map_err(|error: CommandError| {
+                    error
+                        .hint("add --surface auto to list the tools themselves while there are few")
+                })
+            }
+            SurfaceArg::Climax | SurfaceArg::Muster => Ok(()),
+        }
+    }
+
+    /// The tokens that the tools themselves may cost; none if they are never listed.
+    pub(super) fn direct_tokens(&self) -> Option<usize> {
+        let tokens = self.direct_tokens.unwrap_or(DIRECT_TOKENS);
+        (self.surface == SurfaceArg::Auto).then_some(tokens)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

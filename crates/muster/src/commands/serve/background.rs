@@ -64,10 +64,10 @@ impl Serve {
         match self.surface {
             SurfaceArg::Muster => (),
             SurfaceArg::Climax => arguments.extend(["--surface", "climax"].map(str::to_owned)),
-            SurfaceArg::Auto => {
-                arguments.extend(["--surface", "auto", "--direct-tokens"].map(str::to_owned));
-                arguments.push(self.direct_tokens.to_string());
-            }
+            SurfaceArg::Auto => arguments.extend(["--surface", "auto"].map(str::to_owned)),
+        }
+        if let Some(tokens) = self.direct_tokens() {
+            arguments.extend(["--direct-tokens".to_owned(), tokens.to_string()]);
         }
         let flags = [(self.read_tool, "--read-tool"), (self.ui_tools, "--ui-tools")];
         arguments.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| (*flag).to_owned()));

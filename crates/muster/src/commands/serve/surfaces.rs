@@ -93,11 +93,10 @@ pub(super) fn surface(
     match args.surface {
         SurfaceArg::Climax => Box::new(DiscoverySurface::storing(outputs(state, replica))),
         SurfaceArg::Muster | SurfaceArg::Auto => {
-            let is_auto = args.surface == SurfaceArg::Auto;
             let native = NativeOptions {
                 read_tool: args.read_tool,
                 ui_tools: args.ui_tools,
-                direct_tokens: is_auto.then_some(args.direct_tokens),
+                direct_tokens: args.direct_tokens(),
             };
             let meta = meta(engine, state, replica).with_native(native);
             let model = settings.model.then(SearchModel::find).flatten();

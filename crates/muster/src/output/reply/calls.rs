@@ -4,7 +4,7 @@ use muster_api::calls::{CallInfo, CallList, CallStats, CallTotals, ToolCalls};
 
 use super::{ReplyView, time};
 use crate::output::{
-    format::OutputStyle,
+    format::{OutputFormat, OutputStyle},
     properties,
     table::{self, Column},
 };
@@ -68,12 +68,18 @@ impl ReplyView for CallStats {
             return "No calls found".to_owned();
         }
         let since = time(&self.since);
-        let tools: Vec<ToolCalls> = self.tools.iter().take(MAX_TOOLS).cloned().collect();
+        let limit = if style.format == OutputFormat::Wide { usize::MAX } else { MAX_TOOLS };
+        let tools: Vec<ToolCalls> = self.tools.iter().take(limit).cloned().collect();
         let table = table::list(TOOL_COLUMNS, &tools, style);
         let mut page = format!("{calls} calls, {errors} errors since {since}\n\n{table}");
         let all = self.tool_count.max(self.tools.len());
-        if let Some(more) = all.checked_sub(MAX_TOOLS).filter(|more| *more > 0) {
-            page = format!("{page}\n\n{more} more tools: `muster stats --output json`");
+        let more = all - tools.len();
+        let advice = match tools.len() < self.tools.len() {
+            true => "add `--output wide` to list them",
+            false => "select some with `--server` or `--tool`",
+        };
+        if more > 0 {
+            page = format!("{page}\n\n{more} more tools: {advice}");
         }
         page
     }
@@ -117,5 +123,15 @@ mod tests {
             TOOL        CALLS   ERRORS   AVG MS   MAX MS   BYTES
             x_git_log   3       1        2.0      4.0      7"]]
         .assert_eq(&shown("core_calls_stats", &reply, OutputFormat::Table));
+
+        // A reply has some of the tools, and a table some of those.
+        let reply = json!({"total": totals, "tools": vec![totals; 30], "tool_count": 40});
+        for (format, expected) in [
+            (OutputFormat::Table, "\n20 more tools: add `--output wide` to list them"),
+            (OutputFormat::Wide, "\n10 more tools: select some with `--server` or `--tool`"),
+        ] {
+            let page = shown("core_calls_stats", &reply, format);
+            assert!(page.ends_with(expected), "{page}");
+        }
     }
 }
