@@ -5,7 +5,7 @@ export const PAGES = {
   servers: "/console/servers",
   server: "/console/servers/notes",
   "server-broken": "/console/servers/broken",
-  "server-new": "/console/servers/new",
+  "server-new": "/console/servers/-/new",
   tools: "/console/tools",
   search: "/console/tools?q=delete+a+note",
   tool: "/console/tools/x_notes_delete_note",
@@ -20,8 +20,8 @@ export const PAGES = {
   "policy-yes": "/console/policies?tool=x_notes_read_note&arguments=%7B%22title%22%3A%22Plan%22%7D&user=ann%40ops.example.com",
   "policy-no": "/console/policies?tool=x_notes_delete_note&user=bob%40example.com",
   people: "/console/people",
-  "server-import": "/console/servers/import",
-  "workflow-new": "/console/workflows/new",
+  "server-import": "/console/servers/-/import",
+  "workflow-new": "/console/workflows/-/new",
   settings: "/console/settings",
 };
 
@@ -100,11 +100,11 @@ export async function act(view, setting, { check, inspect, gate }) {
   await says("Run of morning", "a run");
   await inspect(view, "run", setting);
 
-  // Choose recorded calls and save them as a workflow.
+  // Select recorded calls and save them as a workflow.
   await visit("/console/calls?tool=x_notes_list_notes");
   // The oldest is no step of a workflow.
   await page.locator("#calls input[type=checkbox]").last().check();
-  await go(page, page.getByRole("button", { name: "Make a workflow of the chosen calls" }));
+  await go(page, page.getByRole("button", { name: "Create a workflow from the selected calls" }));
   await says("fill in the arguments", "what a draft lacks");
   await inspect(view, "workflow-draft", setting);
   await page.getByLabel("Name", { exact: true }).fill("recorded");
@@ -113,7 +113,7 @@ export async function act(view, setting, { check, inspect, gate }) {
   gate.command("delete", "workflow", "recorded", "--yes");
 
   // Import servers of another client.
-  await visit("/console/servers/import");
+  await visit("/console/servers/-/import");
   await page.getByLabel("Configuration as JSON").fill("{}");
   await go(page, page.getByRole("button", { name: "Import the servers" }));
   await says("there is no object", "a configuration without servers");

@@ -48,7 +48,7 @@ pub(crate) struct Column {
 }
 
 /// The height of columns, and the room below them for the ends of the axis.
-const RISE: u32 = 84;
+const COLUMN_HEIGHT: u32 = 84;
 const AXIS: u32 = 20;
 
 /// Vertical columns on an axis of time, with the words at its ends and at its top.
@@ -58,12 +58,13 @@ pub(crate) fn columns(title: &str, columns: &[Column], ends: [&str; 2], top: &st
     let pitch = f64::from(WIDTH) / f64::from(count);
     let drawn = columns.iter().zip(0_u32..).map(|(column, at)| {
         let rect = |class: &str, value: f64| {
-            let height = if most > 0.0 { value / most * f64::from(RISE - 18) } else { 0.0 };
+            let height =
+                if most > 0.0 { value / most * f64::from(COLUMN_HEIGHT - 18) } else { 0.0 };
             let height = if value > 0.0 { height.max(2.0) } else { 0.0 };
             el("rect")
                 .class(class)
                 .attr("x", format!("{:.1}", f64::from(at) * pitch + 1.0))
-                .attr("y", format!("{:.1}", f64::from(RISE) - height))
+                .attr("y", format!("{:.1}", f64::from(COLUMN_HEIGHT) - height))
                 .attr("width", format!("{:.1}", (pitch - 3.0).max(1.0)))
                 .attr("height", format!("{height:.1}"))
                 .attr("rx", "2")
@@ -71,12 +72,13 @@ pub(crate) fn columns(title: &str, columns: &[Column], ends: [&str; 2], top: &st
         let bad = (column.bad > 0.0).then(|| rect("bar bad", column.bad));
         el("g").put(el("title").put(&column.about)).put((rect("bar", column.value), bad))
     });
-    let base = format!("M0 {RISE}.5h{WIDTH}");
-    let last = word("about", WIDTH, RISE + 16, ends[1].to_owned()).attr("text-anchor", "end");
-    svg(title, RISE + AXIS)
+    let base = format!("M0 {COLUMN_HEIGHT}.5h{WIDTH}");
+    let last =
+        word("about", WIDTH, COLUMN_HEIGHT + 16, ends[1].to_owned()).attr("text-anchor", "end");
+    svg(title, COLUMN_HEIGHT + AXIS)
         .put(el("path").class("base").attr("d", base))
         .put(drawn.collect::<Vec<_>>())
-        .put((word("about", 0, RISE + 16, ends[0].to_owned()), last))
+        .put((word("about", 0, COLUMN_HEIGHT + 16, ends[0].to_owned()), last))
         .put(word("about", 0, 10, top.to_owned()))
 }
 

@@ -27,7 +27,7 @@ use muster_auth::{
 use muster_core::{
     backend::{BoxFuture, ToolCaller},
     call::Caller,
-    credentials::{Peer, WebPages},
+    credentials::{MAX_FORM, Peer, WebPages},
     json::raw,
     request::RequestHandler,
 };
@@ -40,6 +40,9 @@ use self::{
     page::{Page, Visitor, response, see_other},
     request::{PageRequest, ROOT, link},
 };
+
+/// The greatest length of an operator's form, in bytes: the configuration of another client, the steps of a workflow.
+const MAX_OPERATOR_FORM: usize = 1024 * 1024;
 
 const STYLE: &str = include_str!("../assets/console.css");
 const SCRIPT: &str = include_str!("../assets/console.js");
@@ -195,6 +198,25 @@ impl Console {
 impl WebPages for Console {
     fn serves(&self, path: &str) -> bool {
         path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    fn max_body<'a>(
+        &'a self,
+        head: &'a http::request::Parts,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, usize> {
+        Box::pin(async move {
+            let length = head.headers.get(header::CONTENT_LENGTH);
+            let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+            // Most forms are short: their callers are admitted once, by their page.
+            if length.is_none_or(|length| length <= MAX_FORM) {
+                return MAX_FORM;
+            }
+            match self.sessions.admit(&head.headers, peer).await {
+                Ok(_) => MAX_OPERATOR_FORM,
+                Err(_) => MAX_FORM,
+            }
+        })
     }
 
     fn respond<'a>(

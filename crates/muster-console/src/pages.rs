@@ -28,7 +28,7 @@ pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
     page.unwrap_or_else(|error| error.into_page().into())
 }
 
-/// The pages that only show something.
+/// The pages that only show something. Those of new definitions are below `-`, so that they hide no definition of theirs.
 async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         [] => overview::page(cx).await,
@@ -43,7 +43,8 @@ async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreErro
         ["services", name] => services::one(cx, name).await,
         ["events"] => events::page(cx).await,
         ["policies"] => policies::page(cx).await,
-        ["people"] => people::page(cx).await,
+        // A form of the page posts to the second path; a reload gets it.
+        ["people"] | ["people", "tokens"] => people::page(cx).await,
         ["settings"] => settings::page(cx).await,
         _ => Err(CoreError::no_page()),
     }
@@ -52,9 +53,10 @@ async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreErro
 async fn shown_server(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         [] => servers::list(cx).await,
-        ["new"] => servers::new(cx).await,
-        ["import"] => Ok(import::page(cx)),
-        [name] => servers::one(cx, name).await,
+        ["-", "new"] => servers::new(cx).await,
+        ["-", "import"] => Ok(import::page(cx)),
+        // The second path is that of a form.
+        [name] | [name, "login"] => servers::one(cx, name).await,
         _ => Err(CoreError::no_page()),
     }
 }
@@ -62,7 +64,7 @@ async fn shown_server(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, C
 async fn shown_workflow(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         [] => workflows::list(cx).await,
-        ["new"] => workflow_draft::page(cx).await,
+        ["-", "new"] => workflow_draft::page(cx).await,
         [name] => workflows::one(cx, name).await,
         _ => Err(CoreError::no_page()),
     }
@@ -71,12 +73,12 @@ async fn shown_workflow(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply,
 /// The pages after an action.
 async fn changed(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
-        ["servers", "new"] => servers::create(cx).await,
-        ["servers", "import"] => import::import(cx).await,
+        ["servers", "-", "new"] => servers::create(cx).await,
+        ["servers", "-", "import"] => import::import(cx).await,
         ["servers", name, action] => servers::act(cx, name, action).await,
         ["tools", name] => tools::call(cx, name).await,
         ["services", name, action] => services::act(cx, name, action).await,
-        ["workflows", "new"] => workflow_draft::create(cx).await,
+        ["workflows", "-", "new"] => workflow_draft::create(cx).await,
         ["people", "tokens"] => people::create(cx).await,
         ["people", "tokens", name, "revoke"] => people::revoke(cx, name).await,
         ["people", "sessions", id, "end"] => people::end_session(cx, id).await,

@@ -37,7 +37,9 @@ pub(crate) fn time(rfc3339: &str) -> Element {
     let shown = rfc3339.split('.').next().unwrap_or_default().trim_end_matches('Z');
     let element = el("time").attr("datetime", rfc3339).attr("title", rfc3339);
     match shown.split_once('T') {
-        Some((date, clock)) => element.put(el("span").class("date").put(date)).put(" ").put(clock),
+        Some((date, clock)) => {
+            element.put(el("span").class("date").put(date)).put(" ").put(clock).put(" UTC")
+        }
         None => element.put(shown),
     }
 }
@@ -108,6 +110,11 @@ pub(crate) fn prose(text: &str) -> Html {
 /// What a page shows instead of an empty list.
 pub(crate) fn empty(text: &str) -> Element {
     el("div").class("empty").put(el("p").put(prose(text)))
+}
+
+/// A control of a form with its label; `name` is the control's id.
+pub(crate) fn labelled(name: &'static str, label: &str, control: Element) -> Element {
+    el("div").put(el("label").attr("for", name).put(label)).put(control)
 }
 
 /// A remark that stands out.

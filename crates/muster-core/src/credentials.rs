@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, request};
 
 use crate::{
     backend::BoxFuture,
@@ -166,10 +166,19 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
     fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 }
 
+/// The greatest length of a form that anyone may send, in bytes.
+pub const MAX_FORM: usize = 64 * 1024;
+
 /// HTTP pages beside the protocol, for browsers and OAuth clients.
 pub trait WebPages: fmt::Debug + Send + Sync {
     /// Whether a path is one of these pages.
     fn serves(&self, path: &str) -> bool;
+
+    /// The greatest length of the body of a request, in bytes. It is low unless the caller is known, because anyone may
+    /// send forms.
+    fn max_body<'a>(&'a self, _: &'a request::Parts, _: &'a Peer) -> BoxFuture<'a, usize> {
+        Box::pin(std::future::ready(MAX_FORM))
+    }
 
     /// Responds to a request from `peer`.
     fn respond<'a>(

@@ -1,7 +1,7 @@
 //! The calls of the past: who called what, how it ended and how long it took.
 
 use muster_api::calls::{CallInfo, CallList};
-use muster_core::json::RawObject;
+use muster_core::{call::Caller, json::RawObject, observer::CallStatus, secret_text::REDACTED};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,10 +23,12 @@ const LIMIT: usize = 50;
 const MAX_VALUE: usize = 32 * 1024;
 /// The filters of the page, which are those of the tool and of the command.
 const FILTERS: [&str; 4] = ["tool", "server", "caller", "status"];
-
-/// The ends of calls that the filter offers.
-const ENDS: [&str; 7] =
-    ["error", "ok", "failed", "denied", "arguments", "unavailable", "cancelled"];
+/// The filter for calls that ended with any error.
+const ANY_ERROR: &str = "error";
+/// The longest arguments that a link to the policy repeats, in bytes.
+const MAX_LINK_ARGUMENTS: usize = 4 * 1024;
+/// The surface that replies with previews of long results.
+const META_SURFACE: &str = "meta";
 /// What an agent gets of a result at once, in tokens; the rest is behind `get_output`.
 const PREVIEW_TOKENS: u64 = 16_000;
 /// The bytes of a token, as agents' models count them on average.
@@ -52,7 +54,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let fields = FILTERS.map(|name| {
         let value = given(name).unwrap_or_default();
         let control = match name {
-            "status" => ends(value),
+            "status" => status_select(value),
             _ => el("input").attr("type", "text").attr("value", value),
         };
         let control = control.attr("id", name).attr("name", name);
@@ -74,11 +76,11 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
         let path = format!("{}?{query}", link(&["calls"]));
         el("a").class("button").attr("href", path).put("Older calls")
     });
-    // The calls that are chosen become the steps of a draft; the page behind the form changes nothing.
-    let draft =
-        (!list.calls.is_empty()).then(|| el("button").put("Make a workflow of the chosen calls"));
+    // The selected calls become the steps of a draft; the page behind the form changes nothing.
+    let draft = (!list.calls.is_empty())
+        .then(|| el("button").put("Create a workflow from the selected calls"));
     let chosen = el("form")
-        .attr("action", link(&["workflows", "new"]))
+        .attr("action", link(&["workflows", "-", "new"]))
         .put(live("calls").put(calls))
         .put(el("div").class("row below").put(draft).put(next));
     let lead = "Every call of a tool, newest first, as it ends.";
@@ -86,20 +88,23 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     Ok(page.put(filter).put(chosen).into())
 }
 
-/// The ends of calls to choose from.
-fn ends(chosen: &str) -> Element {
-    let known = ENDS.iter().map(|end| {
-        let label = if *end == "error" { "any error" } else { *end };
-        el("option").attr("value", *end).flag("selected", *end == chosen).put(label)
-    });
-    let any = el("option").attr("value", "").put("any");
-    el("select").put(any).put(known.collect::<Vec<_>>())
+/// The statuses to choose from.
+fn status_select(chosen: &str) -> Element {
+    let option = |value: &'static str, label: String| {
+        el("option").attr("value", value).flag("selected", value == chosen).put(label)
+    };
+    let known = CallStatus::ALL.map(CallStatus::as_str);
+    let known = known.map(|status| option(status, status.replace('_', " ")));
+    el("select")
+        .put(option("", "any".to_owned()))
+        .put(option(ANY_ERROR, "any error".to_owned()))
+        .put(Vec::from(known))
 }
 
 fn call_table(calls: &[CallInfo]) -> Element {
     let columns = [
         text("Tool"),
-        text("Ended"),
+        text("Status"),
         text("Time"),
         text("Caller"),
         number("Duration"),
@@ -112,7 +117,7 @@ fn call_table(calls: &[CallInfo]) -> Element {
             .attr("type", "checkbox")
             .attr("name", "call")
             .attr("value", &id)
-            .attr("aria-label", format!("Choose call {id}"));
+            .attr("aria-label", format!("Select call {id}"));
         let named = el("a").class("mono").attr("href", path).put(&call.tool);
         let who = if call.token.is_empty() { &call.caller } else { &call.token };
         vec![
@@ -137,17 +142,17 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         .put(state(&call.status));
     let tool = el("a").class("button").attr("href", link(&["tools", &call.tool]));
     let draft = el("a").class("button");
-    let draft = draft.attr("href", format!("{}?call={id}", link(&["workflows", "new"])));
-    let buttons = (tool.put("Try the tool"), draft.put("Make a workflow of it"));
+    let draft = draft.attr("href", format!("{}?call={id}", link(&["workflows", "-", "new"])));
+    let buttons = (tool.put("Try the tool"), draft.put("Create a workflow from this call"));
     let mut facts = el("dl").class("facts");
-    let rule = (!call.rule.is_empty()).then(|| asked(&call));
+    let rule = (!call.rule.is_empty()).then(|| rule_and_link(&call));
     for (label, value) in [
         ("Time", cell(time(&call.time))),
         ("Caller", cell(&call.caller)),
         ("Token", cell(&call.token)),
         ("Role", cell(&call.role)),
         ("Surface", cell(&call.surface)),
-        ("Server", server(&call.server)),
+        ("Server", server(cx, &call.server).await),
         (
             "Effect",
             (!call.effect.is_empty()).then(|| effect(&call.effect)).map(cell).unwrap_or_default(),
@@ -155,7 +160,7 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         ("Permitted by", rule.unwrap_or_default()),
         ("Arguments", cell(sized(call.argument_bytes))),
         ("Result", cell(sized(call.result_bytes))),
-        ("Tokens saved", cell(saved(call.result_bytes))),
+        ("Tokens saved", cell(saved(&call))),
         ("Error", cell(cut(&call.error, MAX_VALUE))),
     ] {
         if !value.is_empty() {
@@ -179,26 +184,46 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         .into())
 }
 
-/// The rule of a call, and the question to the policy that it answers.
-fn asked(call: &CallInfo) -> Html {
+/// The rule of a call, and a link that asks the policy about such a call.
+///
+/// There is no link for callers who logged in: the history has their subject, but the answer also depends on their groups
+/// and email address.
+fn rule_and_link(call: &CallInfo) -> Html {
+    let rule = cell((el("code").put(&call.rule), " "));
+    if call.token.is_empty() && *call.caller != *Caller::local().subject {
+        return rule;
+    }
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("tool", &call.tool);
-    match (call.token.is_empty(), call.caller == "local") {
-        (false, _) => query.append_pair("token", &call.token),
-        (true, false) => query.append_pair("user", &call.caller),
-        (true, true) => &mut query,
-    };
+    if !call.token.is_empty() {
+        query.append_pair("token", &call.token);
+    }
     if call.role == "operator" {
         query.append_pair("operator", "1");
     }
+    let kept = call.arguments.as_ref().map(|arguments| arguments.get());
+    let kept = kept.filter(|text| text.len() <= MAX_LINK_ARGUMENTS && !text.contains(REDACTED));
+    let label = match kept {
+        Some(arguments) => {
+            query.append_pair("arguments", arguments);
+            "Ask the policy"
+        }
+        None if call.argument_bytes <= "{}".len() as u64 => "Ask the policy",
+        None => "Ask the policy, without the arguments",
+    };
     let path = format!("{}?{}", link(&["policies"]), query.finish());
-    cell((el("code").put(&call.rule), " ")).put(el("a").attr("href", path).put("Ask the policy"))
+    rule.put(el("a").attr("href", path).put(label))
 }
 
-fn server(name: &str) -> Html {
-    match name {
-        "" => Html::default(),
-        name => cell(el("a").attr("href", link(&["servers", name])).put(name)),
+/// The backend of a call. MCP servers that still exist have a page; CLIs and the core tools have none.
+async fn server(cx: PageContext<'_>, name: &str) -> Html {
+    if name.is_empty() {
+        return Html::default();
+    }
+    let found = cx.gateway.core("core_mcpserver_get", &json!({"name": name})).await;
+    match found {
+        Ok(_) => cell(el("a").attr("href", link(&["servers", name])).put(name)),
+        Err(_) => cell(name),
     }
 }
 
@@ -213,6 +238,7 @@ fn hops(call: &CallInfo) -> Vec<Span> {
     let micros = |ms: f64| (ms * 1e3).max(0.0) as u64;
     let (all, server) = (micros(call.duration_ms), micros(call.server_ms.unwrap_or_default()));
     let own = all.saturating_sub(server);
+    let is_error = CallStatus::named(&call.status).is_some_and(CallStatus::is_error);
     let span = |name: &str, from: u64, length: u64, ms: f64, is_bad: bool| Span {
         name: name.to_owned(),
         from,
@@ -224,10 +250,9 @@ fn hops(call: &CallInfo) -> Vec<Span> {
     match call.server_ms {
         Some(ms) => {
             spans.push(span("gateway", 0, own, call.duration_ms - ms, false));
-            let is_bad = call.status != "ok";
-            spans.push(span(&call.server, own, server, ms, is_bad));
+            spans.push(span(&call.server, own, server, ms, is_error));
         }
-        None => spans.push(span("gateway", 0, all, call.duration_ms, true)),
+        None => spans.push(span("gateway", 0, all, call.duration_ms, is_error)),
     }
     spans
 }
@@ -237,9 +262,94 @@ fn sized(length: u64) -> String {
     format!("{}, about {} tokens", bytes(length), grouped(length.div_ceil(TOKEN_BYTES)))
 }
 
-/// What an agent did not have to read of a long result.
-fn saved(length: u64) -> Option<String> {
-    let tokens = length.div_ceil(TOKEN_BYTES);
+/// What an agent did not have to read of a long result. Workflows and other surfaces get results in full.
+fn saved(call: &CallInfo) -> Option<String> {
+    if call.depth > 0 || call.surface != META_SURFACE {
+        return None;
+    }
+    let tokens = call.result_bytes.div_ceil(TOKEN_BYTES);
     let saved = tokens.checked_sub(PREVIEW_TOKENS).filter(|saved| *saved > 0)?;
     Some(format!("about {}: the agent got a preview", grouped(saved)))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::calls::CallInfo;
+    use muster_core::json::raw;
+    use serde_json::json;
+
+    use super::{hops, rule_and_link, saved, status_select};
+    use crate::html::Html;
+
+    fn call() -> CallInfo {
+        CallInfo {
+            tool: "cli_show".to_owned(),
+            status: "ok".to_owned(),
+            caller: "local".to_owned(),
+            rule: "default".to_owned(),
+            surface: "meta".to_owned(),
+            argument_bytes: 12,
+            result_bytes: 100_000,
+            ..CallInfo::default()
+        }
+    }
+
+    #[test]
+    fn the_policy_is_asked_only_about_callers_that_are_known() {
+        let kept = Some(raw(&json!({"word": "a"})));
+        let redacted = Some(raw(&json!({"word": "[REDACTED]"})));
+        let (ada, ci) = (|| "ada".to_owned(), || "ci".to_owned());
+        let asks = "?tool=cli_show&amp;arguments=%7B%22word%22%3A%22a%22%7D\">Ask the policy<";
+        for (call, expected) in [
+            (CallInfo { arguments: kept.clone(), ..call() }, asks),
+            (CallInfo { caller: ada(), arguments: kept, ..call() }, "default</code> "),
+            (
+                CallInfo { caller: ada(), token: ci(), argument_bytes: 2, ..call() },
+                "?tool=cli_show&amp;token=ci\">Ask the policy<",
+            ),
+            (call(), "?tool=cli_show\">Ask the policy, without the arguments<"),
+            (
+                CallInfo { arguments: redacted, ..call() },
+                "?tool=cli_show\">Ask the policy, without the arguments<",
+            ),
+        ] {
+            let shown = rule_and_link(&call).into_string();
+            assert!(shown.contains(expected), "{shown}");
+            assert_eq!(shown.contains("href"), expected.contains('?'), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_status_can_be_selected() {
+        let shown = Html::from(status_select("too_deep")).into_string();
+        for value in ["error", "needs_input", "refused", "unknown"] {
+            assert!(shown.contains(&format!("<option value=\"{value}\">")), "{shown}");
+        }
+        assert!(shown.contains("<option value=\"too_deep\" selected>too deep<"), "{shown}");
+    }
+
+    #[test]
+    fn only_errors_are_bad() {
+        for (status, server_ms, expected) in [
+            ("ok", Some(1.0), false),
+            ("cancelled", Some(1.0), false),
+            ("needs_input", None, false),
+            ("failed", Some(1.0), true),
+            ("denied", None, true),
+        ] {
+            let call = CallInfo { status: status.to_owned(), server_ms, ..call() };
+            assert_eq!(hops(&call).last().unwrap().is_bad, expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn only_agents_of_the_meta_surface_get_previews() {
+        assert_eq!(saved(&call()).unwrap(), "about 9\u{202f}000: the agent got a preview");
+        let classic = CallInfo { surface: "classic".to_owned(), ..call() };
+        let nested = CallInfo { depth: 1, ..call() };
+        let short = CallInfo { result_bytes: 100, ..call() };
+        for call in [classic, nested, short] {
+            assert_eq!(saved(&call), None);
+        }
+    }
 }

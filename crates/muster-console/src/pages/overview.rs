@@ -50,7 +50,7 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let verdicts = verdicts::of(&servers.mcp_servers, &config, &problems);
     let view = OverviewView { verdicts: &verdicts, stats: &stats, day: day.as_ref() };
     let page = Page::new(Section::Overview, "Overview", &view).command("muster doctor");
-    let attention = live("attention").put(verdicts::element(cx, &verdicts));
+    let attention = live("attention").put(verdicts::element(cx.form_token, &verdicts));
     Ok(page
         .put(heading("Overview"))
         .put(attention)

@@ -15,17 +15,15 @@ use crate::{
     html::{Element, Html, el},
     page::{Page, Section, form, heading},
     request::link,
-    widgets::{cell, empty, live, notice, notice_of, number, prose, table, text, time},
+    widgets::{cell, empty, labelled, live, notice, notice_of, number, prose, table, text, time},
 };
 
 /// The lifetimes that the form offers; none is last, because a token that expires is the better choice.
-const LIFETIMES: [(&str, &str); 5] = [
-    ("30d", "30 days"),
-    ("12h", "12 hours"),
-    ("52w", "a year"),
-    ("7d", "a week"),
-    ("", "it does not expire"),
-];
+const LIFETIMES: [(&str, &str); 5] =
+    [("30d", "30 days"), ("12h", "12 hours"), ("52w", "a year"), ("7d", "a week"), ("", "never")];
+
+/// The number of rows of a table; the JSON form has all.
+const MAX_ROWS: usize = 100;
 
 /// The page as a value.
 #[derive(Serialize)]
@@ -55,22 +53,38 @@ async fn shown(
     let page = page
         .put(heading("People and tokens"))
         .put(notice_of(cx.request))
-        .put(created.map(once))
+        .put(created.map(created_token_notice))
         .put(problem.map(|problem| notice("bad", problem)))
         .put(el("h2").put("People"))
-        .put(live("people").put(logins(cx, &sessions.logins)))
-        .put(live("browsers").put(browsers(cx, &sessions.browsers)))
+        .put(
+            live("people")
+                .put(logins(cx, &sessions.logins))
+                .put(more(sessions.logins.len(), "muster session list")),
+        )
+        .put(
+            live("browsers")
+                .put(browsers(cx, &sessions.browsers))
+                .put(more(sessions.browsers.len(), "muster session list")),
+        )
         .put(el("h2").put("Tokens"))
         .put(
             el("p")
                 .class("lead")
                 .put("For clients that cannot log in: jobs, scrapers, editors on other machines."),
         );
-    Ok(page.put(live("tokens").put(token_table(cx, &tokens))).put(draft(cx, &policy)))
+    let listed =
+        live("tokens").put(token_table(cx, &tokens)).put(more(tokens.len(), "muster token list"));
+    Ok(page.put(listed).put(draft(cx, &policy)))
+}
+
+/// How many rows a table leaves out, and the command that prints them all.
+fn more(rows: usize, command: &str) -> Option<Element> {
+    let more = rows.checked_sub(MAX_ROWS).filter(|more| *more > 0)?;
+    Some(el("p").class("muted").put(prose(&format!("and {more} more: `{command}`"))))
 }
 
 /// A token that was just created. This is the only page that ever shows it.
-fn once(created: &CreatedToken) -> Element {
+fn created_token_notice(created: &CreatedToken) -> Element {
     let title =
         format!("The token `{}` was created. Copy it now: it cannot be shown again.", created.name);
     let pre = el("pre").attr("tabindex", "0").attr("aria-label", "Token");
@@ -90,7 +104,7 @@ fn logins(cx: PageContext<'_>, logins: &[LoginInfo]) -> Element {
              need no login.",
         );
     }
-    let rows = logins.iter().map(|login| {
+    let rows = logins.iter().take(MAX_ROWS).map(|login| {
         let asked = form_urlencoded::Serializer::new(String::new())
             .append_pair("user", &login.user)
             .append_pair("groups", &login.groups.join(", "))
@@ -124,7 +138,7 @@ fn browsers(cx: PageContext<'_>, browsers: &[BrowserInfo]) -> Option<Html> {
     if browsers.is_empty() {
         return None;
     }
-    let rows = browsers.iter().map(|browser| {
+    let rows = browsers.iter().take(MAX_ROWS).map(|browser| {
         let place = if browser.local { "this machine" } else { "any machine" };
         vec![
             cell(time(&browser.began)),
@@ -133,7 +147,7 @@ fn browsers(cx: PageContext<'_>, browsers: &[BrowserInfo]) -> Option<Html> {
             cell(end(cx, &browser.id)),
         ]
     });
-    let columns = [text("Logged in"), text("Until"), text("Serves"), text("Actions")];
+    let columns = [text("Logged in"), text("Until"), text("Valid from"), text("Actions")];
     let listed = table(&columns, rows.collect());
     Some(Html::default().put(el("h3").put("Browsers at this console")).put(listed))
 }
@@ -147,7 +161,7 @@ fn token_table(cx: PageContext<'_>, tokens: &[StaticTokenInfo]) -> Element {
     if tokens.is_empty() {
         return empty("There are no tokens.");
     }
-    let rows = tokens.iter().map(|token| {
+    let rows = tokens.iter().take(MAX_ROWS).map(|token| {
         let expires: Html = match (&token.expires, token.expired) {
             (None, _) => cell("never"),
             (Some(_), true) => cell(el("span").class("chip bad").put("expired")),
@@ -181,9 +195,6 @@ fn token_table(cx: PageContext<'_>, tokens: &[StaticTokenInfo]) -> Element {
 
 /// The form of a new token.
 fn draft(cx: PageContext<'_>, policy: &PolicyInfo) -> Element {
-    let labelled = |name: &'static str, label: &str, control: Element| {
-        el("div").put(el("label").attr("for", name).put(label)).put(control)
-    };
     let name = el("input")
         .attr("type", "text")
         .attr("id", "name")
@@ -236,12 +247,24 @@ pub(super) async fn create(cx: PageContext<'_>) -> Result<PageReply, CoreError> 
     }
     let created: Result<CreatedToken, _> = cx.gateway.reply("core_token_create", &wanted).await;
     Ok(match created {
-        Ok(created) => shown(cx, Some(&created), None).await?.into(),
+        Ok(created) => {
+            let page = shown(cx, Some(&created), None).await;
+            page.unwrap_or_else(|error| created_token_page(&created, &error)).into()
+        }
         Err(error) => {
             let page = shown(cx, None, Some(&error.text)).await?;
             Page { status: StatusCode::UNPROCESSABLE_ENTITY, ..page }.into()
         }
     })
+}
+
+/// The page of a token that was created, without the lists, which cannot be shown. The token cannot be shown later.
+fn created_token_page(created: &CreatedToken, error: &CoreError) -> Page {
+    Page::new(Section::People, "People and tokens", &json!({"created": created}))
+        .command("muster session list; muster token list")
+        .put(heading("People and tokens"))
+        .put(created_token_notice(created))
+        .put(notice("bad", &error.text))
 }
 
 pub(super) async fn revoke(cx: PageContext<'_>, name: &str) -> Result<PageReply, CoreError> {
@@ -252,4 +275,32 @@ pub(super) async fn revoke(cx: PageContext<'_>, name: &str) -> Result<PageReply,
 pub(super) async fn end_session(cx: PageContext<'_>, id: &str) -> Result<PageReply, CoreError> {
     cx.gateway.core("core_session_end", &json!({"id": id})).await?;
     Ok(PageReply::Done(format!("{}?did=logged-out", link(&["people"]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use muster_api::access::CreatedToken;
+
+    use super::{MAX_ROWS, created_token_page, more};
+    use crate::{gateway::CoreError, html::Html};
+
+    #[test]
+    fn a_created_token_is_shown_whatever_else_fails() {
+        let created = CreatedToken { name: "ci".to_owned(), token: "mst_1".to_owned() };
+        let text = "the storage cannot be reached".to_owned();
+        let error = CoreError { status: StatusCode::CONFLICT, text };
+        let page = created_token_page(&created, &error);
+        assert_eq!(page.status, StatusCode::OK);
+        assert_eq!(page.data.get(), r#"{"created":{"name":"ci","token":"mst_1"}}"#);
+        let body = page.body.into_string();
+        assert!(body.contains("mst_1") && body.contains("the storage cannot be reached"), "{body}");
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_counted() {
+        assert!(more(MAX_ROWS, "muster token list").is_none());
+        let shown = Html::from(more(MAX_ROWS + 7, "muster token list").unwrap()).into_string();
+        assert!(shown.contains("and 7 more: <code>muster token list</code>"), "{shown}");
+    }
 }

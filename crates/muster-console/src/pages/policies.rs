@@ -11,7 +11,7 @@ use crate::{
     html::{Element, Html, el},
     page::{Page, Section, heading},
     request::link,
-    widgets::{cell, effect, empty, notice, prose, table, text},
+    widgets::{cell, effect, empty, labelled, notice, prose, table, text},
 };
 
 /// The fields of a question, with their labels and hints.
@@ -104,9 +104,6 @@ fn given<'a>(cx: PageContext<'a>, name: &str) -> Option<&'a str> {
 
 /// The form of a question. It changes nothing, so that an answer has an address.
 fn form(cx: PageContext<'_>) -> Element {
-    let labelled = |name: &'static str, label: &str, control: Element| {
-        el("div").put(el("label").attr("for", name).put(label)).put(control)
-    };
     let input = |name: &'static str, hint: &str| {
         el("input")
             .attr("type", "text")

@@ -31,8 +31,9 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let list: McpServerList = cx.gateway.reply("core_mcpserver_list", &arguments).await?;
     let page =
         Page::new(Section::Servers, "Servers", &list).command("muster list mcpservers --all");
-    let add = el("a").class("button primary").attr("href", link(&["servers", "new"]));
-    let import = el("a").class("button").attr("href", link(&["servers", "import"])).put("Import");
+    let add = el("a").class("button primary").attr("href", link(&["servers", "-", "new"]));
+    let import =
+        el("a").class("button").attr("href", link(&["servers", "-", "import"])).put("Import");
     let add = (add.put("Add a server"), import);
     let rows = list.mcp_servers.iter().map(|server| {
         vec![
@@ -227,7 +228,7 @@ pub(super) async fn act(
 
 /// The page with the address where the user logs in to a server. It is a link, because forms lead to the console only.
 async fn log_in(cx: PageContext<'_>, name: &str) -> Result<PageReply, CoreError> {
-    let (said, details) =
+    let (reply, details) =
         cx.gateway.core_in_full("core_auth_login", &json!({"server": name})).await?;
     let details: Option<LoginDetails> =
         details.and_then(|details| serde_json::from_str(details.get()).ok());
@@ -253,7 +254,7 @@ async fn log_in(cx: PageContext<'_>, name: &str) -> Result<PageReply, CoreError>
             .put(el("p").put(el("code").put(auth_url)))
             .put(el("div").class("row").put((go, back)))
         }
-        None => page.put(notice("", &said)).put(back),
+        None => page.put(notice("", &reply)).put(back),
     }
     .into())
 }
@@ -277,7 +278,7 @@ fn draft(cx: PageContext<'_>, schema: &Value, problem: Option<&str>) -> Page {
     let lead = "A program on this machine (stdio) or an address. The gateway writes its file and connects to it at once \
                 if it starts with the gateway.";
     let fields = el("div").class("fields").put(SchemaForm::new(schema).fields(cx.request));
-    let form = form(&link(&["servers", "new"]), cx.form_token);
+    let form = form(&link(&["servers", "-", "new"]), cx.form_token);
     let form = form.put(fields).put(el("button").class("primary").put("Add the server"));
     page.put((crumb("Servers", "servers"), heading("Add a server")))
         .put(el("p").class("lead").put(lead))

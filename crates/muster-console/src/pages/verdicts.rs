@@ -7,15 +7,14 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    PageContext,
     html::{Element, el},
     page::form,
     request::link,
     widgets::prose,
 };
 
-/// The problems of files on the page.
-const MAX_PROBLEMS: usize = 20;
+/// The number of verdicts on the page; the JSON form has all.
+const MAX_SHOWN: usize = 20;
 
 /// Something that needs attention.
 #[derive(Debug, Serialize)]
@@ -42,15 +41,15 @@ pub(super) enum Severity {
     Warning,
 }
 
-/// The verdicts about servers and settings.
+/// The verdicts about settings, servers and files, the worst first.
 pub(super) fn of(
     servers: &[McpServerInfo],
     config: &ConfigInfo,
     problems: &[ConfigProblem],
 ) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> = servers.iter().filter_map(of_server).collect();
-    verdicts.extend(of_access(config));
-    verdicts.extend(problems.iter().take(MAX_PROBLEMS).map(of_file));
+    let mut verdicts = of_access(config);
+    verdicts.extend(servers.iter().filter_map(of_server));
+    verdicts.extend(problems.iter().map(of_file));
     verdicts.sort_by_key(|verdict| verdict.severity != Severity::Bad);
     verdicts
 }
@@ -131,11 +130,11 @@ fn of_access(config: &ConfigInfo) -> Vec<Verdict> {
 }
 
 /// The verdicts on a page.
-pub(super) fn element(cx: PageContext<'_>, verdicts: &[Verdict]) -> Element {
+pub(super) fn element(form_token: Option<&str>, verdicts: &[Verdict]) -> Element {
     if verdicts.is_empty() {
         return el("div").class("notice ok").put(el("strong").put("Everything works."));
     }
-    let shown = verdicts.iter().map(|verdict| {
+    let shown = verdicts.iter().take(MAX_SHOWN).map(|verdict| {
         let class = match verdict.severity {
             Severity::Bad => "notice bad",
             Severity::Warning => "notice warn",
@@ -147,7 +146,7 @@ pub(super) fn element(cx: PageContext<'_>, verdicts: &[Verdict]) -> Element {
         let button = verdict
             .action
             .as_ref()
-            .map(|(action, label)| form(action, cx.form_token).put(el("button").put(*label)));
+            .map(|(action, label)| form(action, form_token).put(el("button").put(*label)));
         let cure =
             el("div").class("row").put(button).put(el("code").class("muted").put(&verdict.fix));
         el("div")
@@ -160,7 +159,10 @@ pub(super) fn element(cx: PageContext<'_>, verdicts: &[Verdict]) -> Element {
         1 => "One thing needs attention".to_owned(),
         count => format!("{count} things need attention"),
     };
-    el("div").put(el("h2").class("first").put(title)).put(shown.collect::<Vec<_>>())
+    let more = verdicts.len().saturating_sub(MAX_SHOWN);
+    let more = (more > 0)
+        .then(|| el("p").put(prose(&format!("and {more} more: `muster doctor` shows them all"))));
+    el("div").put(el("h2").class("first").put(title)).put(shown.collect::<Vec<_>>()).put(more)
 }
 
 #[cfg(test)]
@@ -171,7 +173,8 @@ mod tests {
     };
     use serde_json::json;
 
-    use super::{Severity, of};
+    use super::{MAX_SHOWN, Severity, element, of};
+    use crate::html::Html;
 
     #[test]
     fn what_is_broken_comes_first() {
@@ -202,13 +205,31 @@ mod tests {
             .map(|one| (one.severity, one.subject.as_str(), one.message.as_str(), one.fix.as_str()))
             .collect();
         assert_eq!(
-            seen.get(..2).unwrap(),
-            [
-                (Severity::Bad, "my db", "no such program", "muster restart mcpserver 'my db'"),
-                (Severity::Warning, "new", "Awaiting Approval", "muster approve mcpserver new"),
-            ]
+            seen.first().unwrap(),
+            &(Severity::Bad, "my db", "no such program", "muster restart mcpserver 'my db'")
         );
-        let rest: Vec<_> = seen.iter().skip(2).map(|one| one.1).collect();
-        assert_eq!(rest, ["access.mode", "policies/main.yaml:3"]);
+        assert_eq!(
+            seen.get(2).unwrap(),
+            &(Severity::Warning, "new", "Awaiting Approval", "muster approve mcpserver new")
+        );
+        let subjects: Vec<_> = seen.iter().map(|one| one.1).collect();
+        assert_eq!(subjects, ["my db", "access.mode", "new", "policies/main.yaml:3"]);
+    }
+
+    #[test]
+    fn an_error_is_not_hidden_by_many_warnings() {
+        let problem = |file: &str, error: bool| ConfigProblem {
+            file: file.to_owned(),
+            error,
+            ..ConfigProblem::default()
+        };
+        let mut problems = vec![problem("/x/mcpservers/a.yaml", false); 2 * MAX_SHOWN];
+        problems.push(problem("/x/policies/z.yaml", true));
+        let verdicts = of(&[], &ConfigInfo::default(), &problems);
+        assert_eq!(verdicts.first().unwrap().subject, "policies/z.yaml");
+        let html = Html::from(element(None, &verdicts)).into_string();
+        assert!(html.contains("41 things need attention"), "{html}");
+        assert!(html.contains("policies/z.yaml"), "{html}");
+        assert!(html.contains("and 21 more: <code>muster doctor</code>"), "{html}");
     }
 }

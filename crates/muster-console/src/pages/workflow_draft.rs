@@ -11,7 +11,7 @@ use crate::{
     html::{Element, el},
     page::{Page, Section, crumb, form, heading},
     request::link,
-    widgets::notice,
+    widgets::{labelled, notice},
 };
 
 pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -23,11 +23,12 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
         },
         false => cx.gateway.reply("core_calls_draft", &json!({"calls": calls})).await?,
     };
-    let command = match (calls.first(), calls.len()) {
-        (Some(newest), count) => {
-            format!("muster calls --before {} --limit {count} --draft recorded", newest + 1)
+    let command = match calls.is_empty() {
+        true => "muster create workflow --help".to_owned(),
+        false => {
+            let arguments = json!({"calls": calls}).to_string();
+            format!("muster call core_calls_draft --json {}", super::quoted(&arguments))
         }
-        (None, _) => "muster create workflow --help".to_owned(),
     };
     let steps = serde_json::to_string_pretty(&draft.steps).unwrap_or_default();
     let page = Page::new(Section::Workflows, "New workflow", &draft).command(command);
@@ -52,8 +53,7 @@ const LEAD: &str = "A workflow is a sequence of tool calls under one name. Steps
 fn fields(cx: PageContext<'_>, name: &str, description: &str, steps: &str) -> Element {
     let input = |id: &'static str, label: &str, value: &str, is_required: bool| {
         let input = el("input").attr("type", "text").attr("id", id).attr("name", id);
-        let input = input.attr("value", value).flag("required", is_required);
-        el("div").put(el("label").attr("for", id).put(label)).put(input)
+        labelled(id, label, input.attr("value", value).flag("required", is_required))
     };
     let steps = el("textarea")
         .class("code")
@@ -62,13 +62,12 @@ fn fields(cx: PageContext<'_>, name: &str, description: &str, steps: &str) -> El
         .attr("rows", "18")
         .attr("spellcheck", "false")
         .put(steps);
-    let steps = el("div").put(el("label").attr("for", "steps").put("Steps as JSON")).put(steps);
     let all = el("div")
         .class("fields")
         .put(input("name", "Name", name, true))
         .put(input("description", "Description", description, false))
-        .put(steps);
-    let form = form(&link(&["workflows", "new"]), cx.form_token);
+        .put(labelled("steps", "Steps as JSON", steps));
+    let form = form(&link(&["workflows", "-", "new"]), cx.form_token);
     form.put(all).put(el("button").class("primary").put("Save the workflow"))
 }
 

@@ -38,12 +38,12 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     });
     let workflows = match list.workflows.is_empty() {
         true => empty(
-            "There are no workflows. Save one here, make one of recorded calls on the page of calls, or add a file to workflows/.",
+            "There are no workflows. Create one here, create one from recorded calls on the Calls page, or add a file to workflows/.",
         ),
         false => table(&[text("Name"), text("State"), text("About")], rows.collect()),
     };
     let lead = "Saved sequences of tool calls. Agents call one like any other tool.";
-    let new = el("a").class("button primary").attr("href", link(&["workflows", "new"]));
+    let new = el("a").class("button primary").attr("href", link(&["workflows", "-", "new"]));
     let page = page.put(heading("Workflows").put(new.put("New workflow")));
     Ok(page.put(el("p").class("lead").put(lead)).put(workflows).into())
 }

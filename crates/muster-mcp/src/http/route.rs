@@ -45,8 +45,7 @@ use crate::{
     wire::{Malformed, Message, RpcError, code},
 };
 
-/// Web pages accept forms of unauthenticated users.
-const MAX_PAGE_BODY: usize = 64 * 1024;
+/// How long a web page waits for the body of a request.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The header that names the last event that a client received.
@@ -123,8 +122,8 @@ impl Router {
     async fn serve(&self, route: Route, head: request::Parts, body: Arriving) -> Response<Body> {
         let options = &self.app.options;
         if let Some(pages) = options.pages.iter().find(|pages| pages.serves(head.uri.path())) {
-            let limits =
-                (options.max_body.min(MAX_PAGE_BODY), options.body_limit.min(PAGE_TIMEOUT));
+            let max_body = pages.max_body(&head, &self.peer).await;
+            let limits = (options.max_body.min(max_body), options.body_limit.min(PAGE_TIMEOUT));
             return match read_body(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);

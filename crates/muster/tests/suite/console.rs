@@ -54,7 +54,7 @@ impl<'a> Browser<'a> {
         )
     }
 
-    fn post(&self, path: &str, more: &str, form: &str) -> (u16, String, String) {
+    pub(crate) fn post(&self, path: &str, more: &str, form: &str) -> (u16, String, String) {
         let kind = "\r\ncontent-type: application/x-www-form-urlencoded";
         self.send("POST", path, &format!("{kind}{more}"), form)
     }
@@ -73,7 +73,14 @@ pub(crate) fn form_token(page: &str) -> String {
     rest.split_once('"').unwrap().0.to_owned()
 }
 
+/// Runs a command: whether it succeeded, and what it printed.
 pub(crate) fn muster(gateway: &Gateway, words: &[&str]) -> (bool, String) {
+    let (code, said) = muster_code(gateway, words);
+    (code == Some(0), said)
+}
+
+/// Runs a command: its exit code, and what it printed.
+pub(crate) fn muster_code(gateway: &Gateway, words: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(MUSTER)
         .args(words)
         .arg("--config-path")
@@ -86,7 +93,7 @@ pub(crate) fn muster(gateway: &Gateway, words: &[&str]) -> (bool, String) {
         .output()
         .unwrap();
     let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    (output.status.success(), texts.concat().trim().to_owned())
+    (output.status.code(), texts.concat().trim().to_owned())
 }
 
 /// The path of the address that `muster console` opens.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    console::{Browser, muster},
+    console::{Browser, muster, muster_code},
     serve::Gateway,
 };
 
@@ -92,15 +92,19 @@ fn the_policy_says_which_rule_decides() {
     let (_, _, page) = operator.get("/console/policies?tool=cli_show&token=none", "");
     assert!(page.contains("there is no token named <code>none</code>"), "{page}");
 
-    // The command gives the same answer, by its exit status, too.
+    // The command gives the same answer, by its exit code, too.
     let words = ["policy", "check", "cli_erase", "--user", "ann@ops.example.com"];
     let (worked, said) = muster(&gateway, &words);
     assert!(
         worked && said.starts_with("yes: ") && said.contains("callers[0].tools.erase"),
         "{said}"
     );
-    let (worked, said) = muster(&gateway, &["policy", "check", "cli_erase"]);
-    assert!(!worked && said.starts_with("no: no rule names the tool"), "{said}");
+    let check = |words: &[&str]| muster_code(&gateway, &[&["policy", "check"], words].concat());
+    let (code, said) = check(&["cli_erase"]);
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.starts_with("no: no rule names the tool"), "{said}");
+    let (code, said) = check(&["cli_show", "--token", "none"]);
+    assert_eq!(code, Some(1), "a question without an answer is not answered with no: {said}");
     let (worked, said) = muster(&gateway, &["policy", "show"]);
     assert!(
         worked && said.contains("user *@ops.example.com") && said.contains("printing"),
@@ -199,7 +203,11 @@ fn recorded_calls_become_a_workflow() {
             break call["id"].as_u64().unwrap();
         }
     };
-    let draft = page_json(&operator, &format!("/console/workflows/new?call={id}"));
+    let draft = page_json(&operator, &format!("/console/workflows/-/new?call={id}"));
+    let (_, _, page) = operator.get(&format!("/console/workflows/-/new?call={id}"), "");
+    let command =
+        format!("muster call core_calls_draft --json &#39;{{&quot;calls&quot;:[{id}]}}&#39;");
+    assert!(page.contains(&command), "{page}");
     assert_eq!(
         draft["steps"],
         json!([{"id": "cli_show", "tool": "cli_show", "args": {"word": "plan"}}])
@@ -207,13 +215,13 @@ fn recorded_calls_become_a_workflow() {
     let steps = draft["steps"].to_string();
     let fields = [("name", "again"), ("description", "Prints again"), ("steps", steps.as_str())];
     let (status, head, page) =
-        operator.submit("/console/workflows/new", "/console/workflows/new", &fields);
+        operator.submit("/console/workflows/-/new", "/console/workflows/-/new", &fields);
     assert!(status == 303 && head.contains("/console/workflows/again?did=created"), "{page}");
     let saved = page_json(&operator, "/console/workflows/again");
     assert_eq!(saved["workflow"]["steps"][0]["tool"], "cli_show");
     let (status, _, page) = operator.submit(
-        "/console/workflows/new",
-        "/console/workflows/new",
+        "/console/workflows/-/new",
+        "/console/workflows/-/new",
         &[("name", "x"), ("steps", "{")],
     );
     assert!(status == 422 && page.contains("the steps are not a JSON list"), "{page}");
@@ -227,7 +235,11 @@ fn servers_of_another_client_are_imported() {
     let gateway = gateway();
     let operator = Browser::logged_in(&gateway);
     let import = |config: &str| {
-        operator.submit("/console/servers/import", "/console/servers/import", &[("config", config)])
+        operator.submit(
+            "/console/servers/-/import",
+            "/console/servers/-/import",
+            &[("config", config)],
+        )
     };
     let (status, _, page) = import("{}");
     assert!(status == 422 && page.contains("there is no object <code>mcpServers</code>"), "{page}");
@@ -241,4 +253,13 @@ fn servers_of_another_client_are_imported() {
     assert_eq!(names, [&json!("one"), &json!("two")]);
     let (status, _, page) = import(config);
     assert!(status == 422 && page.contains("already exists"), "{page}");
+
+    // A configuration is longer than the forms that anyone may send.
+    let long = "x".repeat(200 * 1024);
+    let config = json!({"mcpServers": {"three": {"command": "true", "args": [long]}}}).to_string();
+    let (status, _, page) = import(&config);
+    assert_eq!(status, 200, "{page}");
+    let stranger = Browser::new(&gateway);
+    let (status, _, _) = stranger.post("/console/servers/-/import", "", &config);
+    assert_eq!(status, 413);
 }

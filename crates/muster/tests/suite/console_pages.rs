@@ -18,6 +18,9 @@ fn gateway() -> Gateway {
     let files = [
         ("clis/demo.yaml", CLI),
         ("mcpservers/broken.yaml", BROKEN),
+        // Names that are also words of paths.
+        ("mcpservers/new.yaml", "{name: new, type: stdio, command: 'true', autoStart: false}"),
+        ("workflows/new.yaml", "{name: new, steps: [{id: one, tool: cli_show, args: {word: a}}]}"),
         ("mcpservers/pending.yaml", PENDING),
         (
             "workflows/twice.yaml",
@@ -41,7 +44,8 @@ fn every_page_is_html_and_json_and_names_its_command() {
         ("/console", "muster doctor"),
         ("/console/servers", "muster list mcpservers --all"),
         ("/console/servers/broken", "muster get mcpserver broken"),
-        ("/console/servers/new", "muster create mcpserver --help"),
+        ("/console/servers/new", "muster get mcpserver new"),
+        ("/console/servers/-/new", "muster create mcpserver --help"),
         ("/console/tools", "muster list tools"),
         ("/console/tools?q=print%20a%20word", "muster search &#39;print a word&#39;"),
         ("/console/tools/cli_show", "muster get tool cli_show"),
@@ -49,13 +53,15 @@ fn every_page_is_html_and_json_and_names_its_command() {
         ("/console/calls?status=error", "muster calls --limit 50 --status error"),
         ("/console/workflows", "muster list workflows"),
         ("/console/workflows/twice", "muster get workflow twice"),
+        ("/console/workflows/new", "muster get workflow new"),
         ("/console/services", "muster list services"),
         ("/console/services/mcp-aggregator", "muster get service mcp-aggregator"),
         ("/console/events", "muster events --limit 100"),
-        ("/console/servers/import", "muster import"),
-        ("/console/workflows/new", "muster create workflow --help"),
+        ("/console/servers/-/import", "muster import"),
+        ("/console/workflows/-/new", "muster create workflow --help"),
         ("/console/policies", "muster policy show"),
         ("/console/people", "muster session list; muster token list"),
+        ("/console/people/tokens", "muster session list; muster token list"),
         ("/console/settings", "muster call core_config_get"),
     ] {
         let (status, _, page) = operator.get(path, "");
@@ -110,7 +116,7 @@ fn a_server_is_added_and_deleted_by_forms() {
     let gateway = gateway();
     let operator = Browser::logged_in(&gateway);
     let add = |fields: &[(&str, &str)]| {
-        operator.submit("/console/servers/new", "/console/servers/new", fields)
+        operator.submit("/console/servers/-/new", "/console/servers/-/new", fields)
     };
     let (status, _, page) =
         add(&[("arg.name", "extra"), ("arg.type", "stdio"), ("arg.args", "-v\r\nx y")]);
@@ -175,6 +181,9 @@ fn a_tool_is_called_as_an_agent_calls_it() {
     };
     let (status, _, page) = operator.get(&format!("/console/calls/{call}"), "");
     assert!(status == 200 && page.contains(&format!("muster calls {call}")), "{page}");
+    assert!(page.contains(" UTC</time>"), "{page}");
+    assert!(!page.contains("/console/servers/"), "a CLI has no page of a server: {page}");
+    assert!(!page.contains("the agent got a preview"), "{page}");
     assert_eq!(operator.get("/console/calls/999999", "").0, 404);
     assert_eq!(operator.get("/console/calls/x", "").0, 404);
 }
