@@ -333,6 +333,36 @@ fn files_are_short_and_say_what_they_are() {
     }
 }
 
+/// The size from which ARCHITECTURE.md says why a crate is not split, in lines of `src` without tests.
+const LARGE_CRATE: usize = 10_000;
+
+#[test]
+fn large_crates_have_a_reason() {
+    let mut large = BTreeSet::new();
+    for dir in crates() {
+        let is_test = |file: &PathBuf| {
+            file.ends_with("tests.rs")
+                || file
+                    .strip_prefix(&dir)
+                    .unwrap()
+                    .components()
+                    .any(|part| part.as_os_str() == "tests")
+        };
+        let files = rust_files(&dir.join("src")).into_iter().filter(|file| !is_test(file));
+        let lines = files.map(|file| code(&fs::read_to_string(file).unwrap()).lines().count());
+        if lines.sum::<usize>() > LARGE_CRATE {
+            large.insert(dir.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    let architecture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let architecture = fs::read_to_string(architecture).unwrap();
+    let (_, table) = architecture.split_once("| large crate |").unwrap();
+    let rows = table.split_once("\n\n").unwrap().0.lines().skip(2);
+    let listed: BTreeSet<String> =
+        rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(listed, large, "the large crates of ARCHITECTURE.md are not those of the code");
+}
+
 #[test]
 fn nothing_is_left_undone() {
     // Written apart, so that this file does not find itself.
