@@ -15,7 +15,11 @@ fn mcp_tools() {
     let gateway = Gateway::start(&[], &[]);
     let session = gateway.session();
     let listed = gateway.ask(&session, "tools/list", json!({}));
-    let meta_tools = sections(&listed["result"]["tools"]);
+    let mut meta_tools = listed["result"]["tools"].clone();
+    for tool in meta_tools.as_array_mut().unwrap() {
+        add_unlisted(tool, &accepted(&gateway, &session, tool["name"].as_str().unwrap()));
+    }
+    let meta_tools = sections(&meta_tools);
     let params = json!({"name": "list_core_tools",
         "arguments": {"include_schema": true, "max_tokens": 200_000}});
     let answer = gateway.ask(&session, "tools/call", params);
@@ -41,11 +45,59 @@ fn mcp_tools() {
          The result of `call_tool` is one text that contains `{{\"isError\": …, \"content\": […]}}` with everything the \
          tool returned. `isError`, `structuredContent` and `_meta` are repeated outside.\n\n\
          [The aggregator and its meta-tools](../explanation/aggregator.md) explains why.\n\n\
-         ## Meta-tools\n\nAll of them take `max_tokens`, the token budget of the reply, and lists take `limit` and `offset`.\n\n{meta_tools}\n\
+         ## Meta-tools\n\nTo save tokens, their schemas list only the arguments that agents need most often. The tables below have \
+         all that are accepted.\n\n{meta_tools}\n\
          ## Core tools\n\n{core_tools}\n\
          ## CLImax tools\n\n\
          Shown by `climax`, and by `muster serve --surface climax` instead of the meta-tools above.\n\n{climax_tools}"
     ));
+}
+
+/// The arguments that a meta-tool accepts, as its refusal of another one names them.
+fn accepted(gateway: &Gateway, session: &str, tool: &str) -> Vec<String> {
+    let params = json!({"name": tool, "arguments": {"no_such_argument": true}});
+    let answer = gateway.ask(session, "tools/call", params);
+    let text =
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    // `call_tool` refuses none: others may be arguments of the tool that it calls.
+    let names = text.split_once("takes `").map_or("max_tokens", |(_, names)| names);
+    names.trim_end_matches('`').split("`, `").map(str::to_owned).collect()
+}
+
+/// Adds the arguments that a schema does not list.
+fn add_unlisted(tool: &mut Value, accepted: &[String]) {
+    let properties = tool["inputSchema"]["properties"].as_object_mut().unwrap();
+    for name in accepted {
+        if !properties.contains_key(name) {
+            let schema = unlisted_schema(name).unwrap_or_else(|| panic!("describe `{name}` here"));
+            properties.insert(name.clone(), schema);
+        }
+    }
+}
+
+/// The schema of an argument that no schema lists.
+fn unlisted_schema(argument: &str) -> Option<Value> {
+    Some(match argument {
+        "args" => {
+            json!({"type": "object", "description": "The arguments that the steps declare, as in a workflow file"})
+        }
+        "description" => json!({"type": "string", "description": "What the steps do"}),
+        "input" => {
+            json!({"type": "object", "description": "The values of the arguments in `args`"})
+        }
+        "onFailure" => {
+            json!({"type": "array", "items": {"type": "object"}, "description": "The steps to run if one fails"})
+        }
+        "on_failure" => {
+            json!({"type": "array", "items": {"type": "object"}, "description": "Like `onFailure`"})
+        }
+        "effect" => json!({"enum": ["read", "write", "destructive"]}),
+        "case_sensitive" | "include_schema" => json!({"type": "boolean"}),
+        "category" => json!({"type": "string"}),
+        "limit" | "max_tokens" => json!({"type": "integer"}),
+        "tags" => json!({"type": "array", "items": {"type": "string"}}),
+        _ => return None,
+    })
 }
 
 /// A section per tool, in alphabetical order.
