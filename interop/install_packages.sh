@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the programs that oauth.py and replicas.py need and that no language's packages bring: a Valkey or Redis, and
-# openssl. Does nothing where they are already there.
+# Installs the programs that the unit tests, oauth.py and replicas.py need and that no language's packages bring: a Valkey or
+# Redis, and openssl. Does nothing where they are already there.
 set -eu
 
 missing=
