@@ -37,7 +37,7 @@ section! {
         expected_issuer: String, "expectedIssuer", "ExpectedIssuer";
         /// The connector of Dex that validates tokens
         connector_id: String, "connectorId", "ConnectorID";
-        /// The scopes of its tokens, separated by blanks; empty for `openid profile email groups`
+        /// The scopes of its tokens, separated by spaces; empty for `openid profile email groups`
         scopes: String, "scopes", "Scopes";
         /// The gateway's client ID and secret there
         client_credentials_secret_ref: BrokerSecretRef, "clientCredentialsSecretRef", "ClientCredentialsSecretRef";

@@ -42,7 +42,7 @@ impl LocalTime {
             i64::try_from(second).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
         let local = timestamp.unwrap_or_default().to_zoned(jiff::tz::TimeZone::system());
         let text = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        // A year of five digits is shown without its last letters.
+        // Longer text (a five-digit year) is truncated.
         let mut bytes = [b' '; LENGTH];
         for (to, byte) in bytes.iter_mut().zip(text.bytes()) {
             *to = byte;

@@ -149,7 +149,7 @@ impl HttpGateway<'_> {
         let ports = ConsolePorts { reads: Arc::new(calls()), changes: Arc::new(changes), surface };
         let sessions = Arc::new(sessions);
         let console = Console::new(Arc::clone(&sessions), ports, curl_line);
-        // There is one console.
+        // `set` fails only if it was set before; there is one console.
         drop(self.directory.browsers.set(sessions));
         Ok(Some(console))
     }
