@@ -11,6 +11,7 @@ with a history whose metrics are scraped each second and whose console is open; 
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -32,6 +33,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SERVERS, TOOLS_EACH = 50, 200
 CALLED_SERVERS, CALLED_TOOLS = 20, 1_000
 THREADS = 8
+# How long a gateway may take to list the tools of all servers.
+READY_SECONDS = 120
 # The callers of the throughput, how often metrics are scraped, and how often an open page of the console is fetched again.
 CALLERS, SCRAPE_SECONDS, REFRESH_SECONDS = 16, 1, 3
 MAX_FIRST_BYTE_MS, MAX_PAGE_BYTES = 150, 200_000
@@ -39,8 +42,8 @@ MAX_SCRAPE_MS = 20
 MIN_THROUGHPUT = 0.95
 MAX_IDLE_MIB = 12
 PAGES = (
-    "", "/servers", "/servers/s7", "/servers/new", "/servers/import", "/tools", "/tools/x_s7_tool_9", "/calls",
-    "/calls?status=error", "/calls?tool=x_s7_tool_9", "/calls/LAST", "/workflows", "/workflows/new", "/workflows/report",
+    "", "/servers", "/servers/s7", "/servers/-/new", "/servers/-/import", "/tools", "/tools/x_s7_tool_9", "/calls",
+    "/calls?status=error", "/calls?tool=x_s7_tool_9", "/calls/LAST", "/workflows", "/workflows/-/new", "/workflows/report",
     "/runs/RUN", "/services", "/services/s7", "/events", "/policies",
     "/policies?tool=x_s7_tool_9&user=ann%40example.com", "/people", "/settings",
     # The first search has the gateway embed its tools, in the background.
@@ -110,7 +113,7 @@ class Gateway:
             if found:
                 break
             if self.child.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"the gateway did not start: {(self.folder / 'log').read_text()}")
+                raise Broken(f"the gateway did not start: {(self.folder / 'log').read_text()}")
             time.sleep(0.02)
         self.port = int(found[1])
 
@@ -130,7 +133,7 @@ class Gateway:
         answer = connection.getresponse()
         text = answer.read()
         if answer.status != 200:
-            sys.exit(f"{tool}: {answer.status} {text[:300]}")
+            raise Broken(f"{tool}: {answer.status} {text[:300]}")
         return text
 
     def get(self, path):
@@ -144,7 +147,7 @@ class Gateway:
         body = answer.read()
         connection.close()
         if answer.status != 200:
-            sys.exit(f"{path}: {answer.status} {body[:300]}")
+            raise Broken(f"{path}: {answer.status} {body[:300]}")
         return elapsed, body
 
     def cpu(self):
@@ -169,11 +172,10 @@ def fill(gateway, tools, count, arguments):
         for number in range(at, count, THREADS):
             gateway.call(connection, tools[number % len(tools)], arguments)
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        # The failure of a thread is one of the benchmark.
+        for done in [pool.submit(work, at) for at in range(THREADS)]:
+            done.result()
 
 
 def pages(program, backend, calls):
@@ -181,10 +183,14 @@ def pages(program, backend, calls):
     servers = [(f"s{n}", {"type": kind, "url": f"http://127.0.0.1:{backend}/s{n}"}) for n in range(SERVERS)]
     gateway = Gateway(program, "history: {maxSize: 256}\nmetrics: {loopback: true}\n", servers)
     try:
+        deadline = time.monotonic() + READY_SECONDS
         while True:
             _, body = gateway.get("/console/tools?format=json")
-            if json.loads(body).get("total", 0) >= SERVERS * TOOLS_EACH:
+            total = json.loads(body).get("total", 0)
+            if total >= SERVERS * TOOLS_EACH:
                 break
+            if time.monotonic() > deadline:
+                raise Broken(f"{total} of {SERVERS * TOOLS_EACH} tools are there after {READY_SECONDS} s")
             time.sleep(0.2)
         each = CALLED_TOOLS // CALLED_SERVERS
         called = [f"x_s{server}_tool_{tool}" for server in range(CALLED_SERVERS) for tool in range(each)]
@@ -230,12 +236,11 @@ def cost(program, client, rounds, seconds):
                 for path in paths:
                     watched.get(path)
 
+    pool = concurrent.futures.ThreadPoolExecutor(2)
     watchers = [
-        threading.Thread(target=watch, args=(["/metrics"], SCRAPE_SECONDS)),
-        threading.Thread(target=watch, args=(["/console", "/console/calls"], REFRESH_SECONDS)),
+        pool.submit(watch, ["/metrics"], SCRAPE_SECONDS),
+        pool.submit(watch, ["/console", "/console/calls"], REFRESH_SECONDS),
     ]
-    for watcher in watchers:
-        watcher.start()
     results = {"alone": [], "watched": []}
     try:
         sides = [("alone", alone), ("watched", watched)]
@@ -254,10 +259,12 @@ def cost(program, client, rounds, seconds):
         recorded = json.loads(watched.get("/console/calls?format=json")[1])["calls"][0]["id"]
     finally:
         stopped.set()
-        for watcher in watchers:
-            watcher.join()
+        pool.shutdown()
         alone.stop()
         watched.stop()
+    # A watcher that failed did not watch.
+    for watcher in watchers:
+        watcher.result()
     median = lambda side, key: statistics.median(one[key] for one in results[side])
     pairs = list(zip(results["alone"], results["watched"]))
     return {
@@ -311,11 +318,9 @@ def main():
         print(f"memory after pages were opened: {used['after_pages_mib']:.1f} MiB")
     if "cost" in parts and not (options.bench / "Cargo.toml").exists():
         print(f"skipped: cost, no load client in {options.bench}", file=sys.stderr)
+        missed.append("cost")
     elif "cost" in parts:
-        try:
-            costs = found["cost"] = cost(program, build(options.bench), options.rounds, options.secs)
-        except Broken as e:
-            sys.exit(f"broken: {e}")
+        costs = found["cost"] = cost(program, build(options.bench), options.rounds, options.secs)
         for side in ("alone", "watched"):
             print(f"call_tool, {side}: {costs[side]['per_second']:.0f} calls/s, {costs[side]['cpu_us']:.0f} µs of CPU per call")
         ratio = costs["throughput_ratio"]
@@ -345,4 +350,7 @@ def main():
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        main()
+        try:
+            main()
+        except Broken as error:
+            sys.exit(f"broken: {error}")

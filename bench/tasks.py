@@ -7,8 +7,9 @@ The tasks are in tasks/recorded.json: a question, the searches and calls that le
 answers. A server with as many tools as a size says (those of the corpus, the ones of the tasks first; beyond the corpus,
 variants of its tools under other names) stands behind a real gateway, and every answer that is counted comes from it.
 
-Two figures, because clients differ: `context` counts each token once (a client with a prompt cache pays little for the
-rest), `input` counts the list of tools and all that was said before again for each turn of the model.
+The menu of the gateway is its list of tools and the `instructions` of its `initialize` response. Two figures, because
+clients differ: `context` counts each token once (a client with a prompt cache pays little for the rest), `input`
+counts the list of tools and all that was said before again for each turn of the model.
 """
 
 import argparse
@@ -107,7 +108,8 @@ class Gateway:
         self.client = Client(self.port)
         self.client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client.socket.settimeout(60)
-        self.client.initialize()
+        # Part of what a model reads, as the list of tools is.
+        self.instructions = self.client.initialize().get("instructions", "")
 
     def list(self):
         _, answer = self.client.request("tools/list", {})
@@ -237,7 +239,7 @@ def measure(muster, corpus, size, recorded, tokens, folder):
     (folder / "auto").mkdir()
     with Gateway(muster, folder / "meta", tools) as gateway:
         gateway.ready(PREFIX + tasks[0]["calls"][0]["tool"])
-        listed = tokens.of([dump(tool) for tool in gateway.list()])
+        listed = tokens.of([gateway.instructions, *(dump(tool) for tool in gateway.list())])
         row["menu"] = listed
         replayed = [meta(gateway, task) for task in tasks]
         calls = sum(len(task["calls"]) for task in tasks)

@@ -106,8 +106,9 @@ class Client:
     def initialize(self):
         info = {"name": "cycle", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
-        head, _ = self.request("initialize", params)
+        head, answer = self.request("initialize", params)
         self.session = head["mcp-session-id"]
+        return answer["result"]
 
     def send(self, method, params, modern=False):
         lines = ["Content-Type: application/json", "Accept: application/json, text/event-stream"]
