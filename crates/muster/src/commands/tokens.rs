@@ -203,3 +203,26 @@ fn page(report: &Report, style: OutputStyle) -> String {
     ));
     page.join("\n\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_client::inventory::ToolInfo;
+
+    use super::own_name;
+
+    #[test]
+    fn names_without_the_gateway() {
+        for (server, name, own) in [
+            ("github", "x_github_create_issue", "create_issue"),
+            ("cli/demo", "cli_show", "show"),
+            ("cli/demo", "cli_demo_show", "demo_show"),
+        ] {
+            let tool = ToolInfo {
+                name: name.to_owned(),
+                server: server.to_owned(),
+                ..ToolInfo::default()
+            };
+            assert_eq!(own_name(&tool), own);
+        }
+    }
+}
