@@ -5,6 +5,7 @@
 //! says what its author wrote.
 
 mod execution;
+mod from_file;
 mod rules;
 mod status;
 
@@ -16,6 +17,8 @@ use crate::{
     kinds::{API_GROUP, API_VERSION, DefinitionKind},
     mcpserver, policy, schema, service, serviceclass, toolset, workflow, writer,
 };
+
+pub use self::from_file::{ResourceDefinition, from_file};
 
 /// A column of `kubectl get`.
 struct Column(&'static str, &'static str, &'static str);

@@ -27,15 +27,16 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// Every kind, in the order in which they are read.
+    /// Every kind. Those that restrict callers come before those that give them tools: what is copied in this order has
+    /// its policies at every moment.
     pub const ALL: [Self; 7] = [
+        Self::Policy,
+        Self::Toolset,
         Self::McpServer,
         Self::Workflow,
         Self::ServiceClass,
         Self::Service,
         Self::Cli,
-        Self::Policy,
-        Self::Toolset,
     ];
 
     /// Its folder in the configuration directory.

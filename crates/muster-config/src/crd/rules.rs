@@ -6,14 +6,14 @@ use serde_json::{Value as Json, json};
 
 use crate::schema::set;
 
-/// A rule in CEL, and what it says to who breaks it.
+/// A CEL rule and its error message.
 type Rule = (&'static str, &'static str);
 
-/// Rules by kind and path. `[]` is an item of a list, `{}` a value of a map.
-const RULES: &[(&str, &str, &[Rule])] = &[
+/// Rules by kind and paths. `[]` is an item of a list, `{}` a value of a map.
+const RULES: &[(&str, &[&str], &[Rule])] = &[
     (
         "MCPServer",
-        "spec",
+        &["spec"],
         &[
             (
                 "has(self.command) || has(self.url)",
@@ -31,7 +31,7 @@ const RULES: &[(&str, &str, &[Rule])] = &[
     ),
     (
         "MCPServer",
-        "spec.auth",
+        &["spec.auth"],
         &[
             (
                 "!has(self.authorizationServer) || (has(self.type) && self.type == 'oauth')",
@@ -49,13 +49,35 @@ const RULES: &[(&str, &str, &[Rule])] = &[
     ),
     (
         "Workflow",
-        "spec.steps[]",
+        &["spec.steps[]"],
         &[(
             "(has(self.tool) ? 1 : 0) + (has(self.forEach) ? 1 : 0) + (has(self.parallel) ? 1 : 0) == 1",
             "exactly one of tool, forEach or parallel is required",
         )],
     ),
+    (
+        "Workflow",
+        &[
+            "spec.steps[].condition",
+            "spec.steps[].forEach.steps[].condition",
+            "spec.steps[].parallel[].condition",
+            "spec.onFailure[].condition",
+        ],
+        &[
+            (
+                "(has(self.template) ? 1 : 0) + (has(self.tool) ? 1 : 0) + (has(self.fromStep) ? 1 : 0) == 1",
+                "exactly one of template, tool or fromStep is required",
+            ),
+            (
+                "has(self.template) || has(self.expect) || has(self.expectNot)",
+                "a condition with tool or fromStep requires expect or expectNot",
+            ),
+        ],
+    ),
 ];
+
+/// An address with TLS.
+const HTTPS: &str = r"^https://[^\s/$.?#].[^\s]*$";
 
 /// Patterns by kind and path.
 const PATTERNS: &[(&str, &str, &str)] = &[
@@ -64,12 +86,34 @@ const PATTERNS: &[(&str, &str, &str)] = &[
     ("MCPServer", "spec.family.name", "^[a-zA-Z][a-zA-Z0-9_-]*$"),
     ("MCPServer", "spec.family.instanceArg", "^[a-zA-Z][a-zA-Z0-9_]*$"),
     ("MCPServer", "spec.auth.authorizationServer.issuer", "^https://[^/?#]+(/[^?#]*[^/?#])?$"),
+    ("MCPServer", "spec.auth.tokenExchange.dexTokenEndpoint", HTTPS),
+    ("MCPServer", "spec.auth.tokenExchange.expectedIssuer", HTTPS),
+    ("MCPServer", "spec.auth.tokenExchange.connectorId", "^[a-zA-Z][a-zA-Z0-9_-]*$"),
+];
+
+/// Values that must not be empty, by kind and path.
+const NOT_EMPTY: &[(&str, &str)] = &[
+    ("Workflow", "spec.steps[].tool"),
+    ("Workflow", "spec.steps[].forEach.items"),
+    ("Workflow", "spec.steps[].forEach.steps"),
+    ("Workflow", "spec.steps[].forEach.steps[].tool"),
+    ("Workflow", "spec.steps[].parallel"),
+    ("Workflow", "spec.steps[].parallel[].tool"),
+    ("Workflow", "spec.onFailure[].tool"),
+];
+
+/// Texts that are moments, by kind and path.
+const MOMENTS: &[(&str, &str)] = &[
+    ("WorkflowExecution", "spec.startedAt"),
+    ("WorkflowExecution", "spec.completedAt"),
+    ("WorkflowExecution", "spec.steps[].startedAt"),
+    ("WorkflowExecution", "spec.steps[].completedAt"),
 ];
 
 /// Adds what holds for a value and everything below it.
 pub(super) fn add(kind: &str, path: &mut Vec<&str>, schema: &mut Json) {
     let place = path.join(".").replace(".[]", "[]").replace(".{}", "{}");
-    let here = RULES.iter().find(|(of, at, _)| *of == kind && *at == place);
+    let here = RULES.iter().find(|(of, at, _)| *of == kind && at.contains(&place.as_str()));
     if let Some((_, _, rules)) = here {
         let rules: Vec<Json> =
             rules.iter().map(|(rule, message)| json!({"rule": rule, "message": message})).collect();
@@ -78,6 +122,16 @@ pub(super) fn add(kind: &str, path: &mut Vec<&str>, schema: &mut Json) {
     let pattern = PATTERNS.iter().find(|(of, at, _)| *of == kind && *at == place);
     if let Some((_, _, pattern)) = pattern {
         set(schema, "pattern", json!(pattern));
+    }
+    if NOT_EMPTY.contains(&(kind, place.as_str())) {
+        let keyword = match schema.get("type").and_then(Json::as_str) {
+            Some("array") => "minItems",
+            _ => "minLength",
+        };
+        set(schema, keyword, json!(1));
+    }
+    if MOMENTS.contains(&(kind, place.as_str())) {
+        set(schema, "format", json!("date-time"));
     }
     let Json::Object(members) = schema else { return };
     if let Some(Json::Object(properties)) = members.get_mut("properties") {

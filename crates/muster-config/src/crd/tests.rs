@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use serde_json::{Value as Json, json};
 
 use super::{CustomResource, RESOURCES};
+use crate::kinds::DefinitionKind;
 
 /// `UPDATE_EXPECT=1` rewrites the manifests.
 #[test]
@@ -178,10 +179,28 @@ fn the_fields_of_the_original_are_there() {
 
 #[test]
 fn rules_are_at_their_places() {
-    let rules = |kind, path| at(kind, path)["x-kubernetes-validations"].as_array().map(Vec::len);
+    let rules = |kind: &str, path: &str| {
+        at(kind, path)["x-kubernetes-validations"].as_array().map(Vec::len)
+    };
     assert_eq!(rules("MCPServer", "spec"), Some(3));
     assert_eq!(rules("MCPServer", "spec.auth"), Some(3));
     assert_eq!(rules("Workflow", "spec.steps[]"), Some(1));
+    for steps in ["steps[]", "steps[].forEach.steps[]", "steps[].parallel[]", "onFailure[]"] {
+        assert_eq!(rules("Workflow", &format!("spec.{steps}.condition")), Some(2), "{steps}");
+        assert_eq!(at("Workflow", &format!("spec.{steps}.tool"))["minLength"], 1, "{steps}");
+    }
+    assert_eq!(at("Workflow", "spec.steps[].forEach.items")["minLength"], 1);
+    for list in ["spec.steps", "spec.steps[].forEach.steps", "spec.steps[].parallel"] {
+        assert_eq!(at("Workflow", list)["minItems"], 1, "{list}");
+    }
+    for field in ["dexTokenEndpoint", "expectedIssuer", "connectorId"] {
+        let schema = at("MCPServer", &format!("spec.auth.tokenExchange.{field}"));
+        assert!(schema["pattern"].is_string(), "{field}");
+    }
+    for moment in ["startedAt", "completedAt", "steps[].startedAt", "steps[].completedAt"] {
+        let schema = at("WorkflowExecution", &format!("spec.{moment}"));
+        assert_eq!(schema["format"], "date-time", "{moment}");
+    }
     assert_eq!(at("MCPServer", "spec.url")["pattern"], r"^https?://[^\s/$.?#].[^\s]*$");
 }
 
@@ -208,4 +227,38 @@ fn schemas_are_structural() {
         let definition = resource.definition();
         walk(&definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"], resource.kind);
     }
+}
+
+/// Checks that a spec has only fields of its resource, each of its type.
+pub(super) fn conforms(kind: DefinitionKind, spec: &Json) {
+    fn walk(schema: &Json, value: &Json, place: &str) {
+        let holds = match value {
+            Json::Null => "null",
+            Json::Bool(_) => "boolean",
+            Json::Number(number) if number.is_f64() => "number",
+            Json::Number(_) => "integer",
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        };
+        let expected = schema["type"].as_str().unwrap_or(holds);
+        let fits = holds == expected || (holds == "integer" && expected == "number");
+        assert!(fits, "{place} is of type {holds}, not {expected}");
+        if let Some(words) = schema["enum"].as_array() {
+            assert!(words.contains(value), "{place}: {value}");
+        }
+        for required in schema["required"].as_array().into_iter().flatten() {
+            assert!(value.get(required.as_str().unwrap()).is_some(), "{place} has no {required}");
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            walk(&schema["items"], item, &format!("{place}[{index}]"));
+        }
+        let is_open = schema["x-kubernetes-preserve-unknown-fields"] == true;
+        for (name, below) in value.as_object().into_iter().flatten().filter(|_| !is_open) {
+            let known = schema["properties"].get(name).or(schema.get("additionalProperties"));
+            let place = format!("{place}.{name}");
+            walk(known.unwrap_or_else(|| panic!("{place} is unknown")), below, &place);
+        }
+    }
+    walk(&at(kind.resource_kind(), "spec"), spec, kind.resource_kind());
 }
