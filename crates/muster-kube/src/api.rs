@@ -14,10 +14,13 @@ use crate::access::ClusterAccess;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest response: a page of a list.
 const MAX_BODY: usize = 64 * 1024 * 1024;
+/// The largest object that the API server stores.
+const MAX_OBJECT: usize = 3 * 512 * 1024;
 /// What is read of the reason why a watch is refused.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// The objects of one page of a list.
-const PAGE: usize = 100;
+/// The objects of one page of a list: as many of the largest ones as a response may hold.
+const PAGE: usize = 40;
+const _: () = assert!(PAGE * MAX_OBJECT <= MAX_BODY, "a page fits into a response");
 /// The objects of one list.
 pub(crate) const MAX_OBJECTS: usize = 10_000;
 
@@ -59,6 +62,15 @@ impl From<io::Error> for ApiError {
     }
 }
 
+/// What the API server does with a definition that is sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteMode {
+    /// It is stored.
+    Store,
+    /// It is checked only.
+    DryRun,
+}
+
 /// A list with the version that a watch continues from.
 #[derive(Debug)]
 pub(crate) struct ObjectList {
@@ -90,6 +102,30 @@ impl ApiClient {
     /// Replaces an object, if its version is still the one in `object`.
     pub(crate) async fn replace(&self, path: &str, object: &Json) -> Result<Json, ApiError> {
         self.send(path, Some((Method::PUT, JSON, object))).await
+    }
+
+    /// Creates a definition in a collection.
+    ///
+    /// Fields that the CustomResourceDefinition does not have are refused. By default the API server would drop them:
+    /// with an older definition `approval: pending` would be lost, and a server connected that nobody approved.
+    pub(crate) async fn create_definition(
+        &self,
+        path: &str,
+        object: &Json,
+        mode: WriteMode,
+    ) -> Result<Json, ApiError> {
+        self.create(&mode.target(path), object).await.map_err(with_hint)
+    }
+
+    /// Replaces a definition, if its version is still the one in `object`. Unknown fields are refused, as in
+    /// [`create_definition`](Self::create_definition).
+    pub(crate) async fn replace_definition(
+        &self,
+        path: &str,
+        object: &Json,
+        mode: WriteMode,
+    ) -> Result<Json, ApiError> {
+        self.replace(&mode.target(path), object).await.map_err(with_hint)
     }
 
     /// Merges a patch into an object.
@@ -200,6 +236,29 @@ impl ApiClient {
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
+impl WriteMode {
+    /// The path of a write, with the options of the request.
+    fn target(self, path: &str) -> String {
+        let strict = ("fieldValidation", "Strict");
+        match self {
+            Self::Store => with_query(path, &[strict]),
+            Self::DryRun => with_query(path, &[strict, ("dryRun", "All")]),
+        }
+    }
+}
+
+/// An error with its fix, if the API server has an older CustomResourceDefinition.
+fn with_hint(error: ApiError) -> ApiError {
+    match error {
+        ApiError::Refused(reason) if reason.contains("strict decoding error") => {
+            ApiError::Refused(format!(
+                "{reason}; apply the CustomResourceDefinitions of this version (`muster schema --crd`)"
+            ))
+        }
+        error => error,
+    }
+}
+
 fn with_query(path: &str, query: &[(&str, &str)]) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
     format!("{path}?{query}")
@@ -227,7 +286,12 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::ApiError;
+    use std::sync::Arc;
+
+    use muster_core::lock::Lock;
+    use serde_json::json;
+
+    use super::{ApiError, WriteMode};
     use crate::testing::{Answer, api_that};
 
     #[tokio::test(start_paused = true)]
@@ -235,5 +299,33 @@ mod tests {
         let (api, _server) = api_that(|_, _, _| Answer::HeadOnly(410)).await;
         let refused = api.watch("/api/v1/namespaces/ns/secrets", &[], 290).await;
         assert_eq!(refused.unwrap_err(), ApiError::Expired);
+    }
+
+    #[tokio::test]
+    async fn a_definition_is_not_stored_without_the_fields_that_its_schema_lacks() {
+        let asked = Arc::new(Lock::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let (api, _server) = api_that(move |method, path, _| {
+            seen.lock().push(format!("{method} {path}"));
+            let message = "strict decoding error: unknown field \"spec.approval\"";
+            Answer::Reply(400, json!({"reason": "BadRequest", "message": message}))
+        })
+        .await;
+        let created = api.create_definition("/c", &json!({}), WriteMode::Store).await;
+        let message = created.unwrap_err().to_string();
+        assert!(message.contains("unknown field \"spec.approval\""), "{message}");
+        assert!(message.contains("apply the CustomResourceDefinitions"), "{message}");
+        let replaced = api.replace_definition("/c/a", &json!({}), WriteMode::Store).await;
+        assert!(matches!(replaced, Err(ApiError::Refused(_))), "{replaced:?}");
+        let checked = api.create_definition("/c", &json!({}), WriteMode::DryRun).await;
+        assert!(matches!(checked, Err(ApiError::Refused(_))), "{checked:?}");
+        assert_eq!(
+            *asked.lock(),
+            [
+                "POST /c?fieldValidation=Strict",
+                "PUT /c/a?fieldValidation=Strict",
+                "POST /c?fieldValidation=Strict&dryRun=All",
+            ]
+        );
     }
 }

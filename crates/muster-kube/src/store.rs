@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use crate::{
-    api::{ApiClient, ApiError},
+    api::{ApiClient, ApiError, WriteMode},
     cache::ObjectCache,
     object::{self, KubeObject},
     secrets::KubeSecrets,
@@ -73,7 +73,8 @@ impl KubeStore {
             return Err(WriteError::Changed(path.to_owned()));
         };
         let next = now.with_text(kind, &text).map_err(|reason| refused(path, reason))?;
-        let written = self.api.replace(&at, &next).await.map_err(|error| failed(path, error))?;
+        let written = self.api.replace_definition(&at, &next, WriteMode::Store).await;
+        let written = written.map_err(|error| failed(path, error))?;
         self.take(kind, written);
         Ok(())
     }
@@ -177,7 +178,8 @@ impl DefinitionStore for KubeStore {
             }
             let object = object::created(kind, &self.namespace, name, &text)
                 .map_err(|reason| refused(&path, reason))?;
-            let created = self.api.create(&self.collection(kind), &object).await;
+            let collection = self.collection(kind);
+            let created = self.api.create_definition(&collection, &object, WriteMode::Store).await;
             self.take(kind, created.map_err(|error| failed(&path, error))?);
             Ok(())
         })
@@ -221,15 +223,18 @@ impl StatusSink for KubeStore {
     fn report(&self, path: &Path, status: DefinitionStatus) {
         let mut desired = self.desired.lock();
         let known = desired.entry(path.to_owned()).or_default();
-        // A report may be a part: the state of a service and its conditions have different sources.
+        // A report may be a part: what is said about the definition of a service and about its state has different sources.
         if status.generation.is_some() {
             known.generation = status.generation;
         }
         if !status.fields.is_empty() {
             known.fields = status.fields;
         }
-        if !status.conditions.is_empty() {
-            known.conditions = status.conditions;
+        for condition in status.conditions {
+            match known.conditions.iter_mut().find(|known| known.kind == condition.kind) {
+                Some(known) => *known = condition,
+                None => known.conditions.push(condition),
+            }
         }
         drop(desired);
         self.reported.notify_one();
