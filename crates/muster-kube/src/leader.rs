@@ -57,16 +57,22 @@ impl Candidate {
 
     /// Takes part until the end, and releases the lease then, so that another takes it at once.
     pub(crate) async fn run(mut self, end: CancellationToken) {
-        while !end.is_cancelled() {
-            self.take_part().await;
+        let is_cut_off = loop {
+            // A round that hangs must not let this gateway lead beyond the end.
+            if end.run_until_cancelled(self.take_part()).await.is_none() {
+                break true;
+            }
             // A leader looks at the deadline in time, too.
             let pause = match *self.leading.borrow() {
                 true => INTERVAL.min(self.left()),
                 false => INTERVAL,
             };
-            end.run_until_cancelled(sleep(pause)).await;
-        }
-        if self.leading.send_replace(false)
+            if end.run_until_cancelled(sleep(pause)).await.is_none() {
+                break false;
+            }
+        };
+        // A round that was cut off may have taken the lease.
+        if (self.leading.send_replace(false) || is_cut_off)
             && !matches!(timeout(RELEASE, self.release()).await, Ok(Ok(())))
         {
             tracing::debug!("the lease {LEASE} was not released");
@@ -320,6 +326,23 @@ mod tests {
         stored.hangs.store(false, Ordering::SeqCst);
         leading.wait_for(|leads| *leads).await.unwrap();
         end.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_ends_no_longer_leads_even_while_a_round_hangs() {
+        let stored = Arc::<Stored>::default();
+        let (candidate, _server) = candidate(&stored).await;
+        let (mut leading, end) = (candidate.leading(), CancellationToken::new());
+        let running = TaskTracker::new().spawn(candidate.run(end.clone()));
+        leading.wait_for(|leads| *leads).await.unwrap();
+        stored.hangs.store(true, Ordering::SeqCst);
+        // The next round is under way then.
+        sleep(INTERVAL + Duration::from_secs(1)).await;
+        let ended = Instant::now();
+        end.cancel();
+        leading.wait_for(|leads| !*leads).await.unwrap();
+        assert_eq!(ended.elapsed(), Duration::ZERO);
         running.await.unwrap();
     }
 
