@@ -20,6 +20,7 @@ mod object;
 mod reflector;
 mod secrets;
 mod status;
+mod status_patch;
 mod store;
 #[cfg(test)]
 mod testing;

@@ -8,32 +8,54 @@ use std::{
 };
 
 use jiff::Timestamp;
+use muster_config::kinds::DefinitionKind;
 use muster_core::backoff::Backoff;
-use muster_engine::{
-    status::moment,
-    store::{DefinitionStatus, StatusCondition},
-};
+use muster_engine::store::DefinitionStatus;
 use serde_json::{Map, Value as Json, json};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
     api::{ApiClient, ApiError},
     cache::ObjectCache,
     object::KubeObject,
+    status_patch::patch,
     store::{self, KubeStore},
 };
 
-/// The pauses after statuses that could not be written.
+/// The pauses after a failed write: of all statuses if the API server is away, else of the one that was refused.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(2), max: Duration::from_secs(60) };
+/// The least time between two writes of one status. Something else may write the same fields.
+const MIN_REWRITE: Duration = Duration::from_secs(10);
 /// How long the status of a resource that is gone is kept. One that is soon created anew is the same to the engine, which
 /// does not report its status again.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// A status that was written: what was wanted, and what the API server made of it.
-type Written = (DefinitionStatus, Option<Map<String, Json>>);
+/// A status that was written.
+struct Written {
+    wanted: DefinitionStatus,
+    /// What the API server made of it.
+    stored: Option<Map<String, Json>>,
+    at: Instant,
+}
+
+/// A status that the API server refused.
+struct RefusedStatus {
+    wanted: DefinitionStatus,
+    error: ApiError,
+    failures: u64,
+    retry_at: Instant,
+}
+
+/// A change of a status.
+struct StatusChange {
+    kind: DefinitionKind,
+    /// The API path of the status.
+    target: String,
+    patch: Json,
+}
 
 /// Writes statuses, forever.
 pub(crate) async fn keep(
@@ -43,9 +65,10 @@ pub(crate) async fn keep(
     mut leading: watch::Receiver<bool>,
 ) {
     let mut writer = StatusWriter::new(&api, &cache, &store, leading.clone());
+    // How often in a row the API server was away.
     let mut failures = 0;
     loop {
-        // After a failure, what happens meanwhile is not written sooner.
+        let retry_at = writer.retry_at;
         let next = async {
             if failures > 0 {
                 return sleep(BACKOFF.jittered(failures - 1, random())).await;
@@ -53,6 +76,7 @@ pub(crate) async fn keep(
             tokio::select! {
                 () = store.reported.notified() => (),
                 () = cache.objects.notified() => (),
+                () = at(retry_at) => (),
             }
         };
         tokio::select! {
@@ -61,11 +85,22 @@ pub(crate) async fn keep(
         }
         writer.prune();
         if !*leading.borrow_and_update() {
-            writer.written.clear();
+            writer.forget();
             failures = 0;
             continue;
         }
-        failures = if writer.write_all().await { 0 } else { failures + 1 };
+        failures = match writer.write_all().await {
+            Ok(()) => 0,
+            Err(_) => failures + 1,
+        };
+    }
+}
+
+/// Waits for a moment, or forever without one.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -79,8 +114,11 @@ struct StatusWriter<'a> {
     store: &'a KubeStore,
     leading: watch::Receiver<bool>,
     written: BTreeMap<PathBuf, Written>,
-    /// Why a status was not written, as it was logged last.
-    errors: BTreeMap<PathBuf, ApiError>,
+    refused: BTreeMap<PathBuf, RefusedStatus>,
+    /// Why the API server is away, as it was logged last.
+    away: Option<ApiError>,
+    /// When the next status is to be written that had to wait.
+    retry_at: Option<Instant>,
     /// Since when resources with a status are gone.
     gone: BTreeMap<PathBuf, Instant>,
 }
@@ -98,9 +136,19 @@ impl<'a> StatusWriter<'a> {
             store,
             leading,
             written: BTreeMap::new(),
-            errors: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            away: None,
+            retry_at: None,
             gone: BTreeMap::new(),
         }
+    }
+
+    /// Forgets what was written: another gateway leads.
+    fn forget(&mut self) {
+        self.written.clear();
+        self.refused.clear();
+        self.away = None;
+        self.retry_at = None;
     }
 
     /// Forgets the statuses of resources that are gone.
@@ -116,126 +164,95 @@ impl<'a> StatusWriter<'a> {
         }
         desired.retain(|path, _| self.gone.get(path).is_none_or(|since| now - *since < KEPT));
         self.written.retain(|path, _| desired.contains_key(path));
-        self.errors.retain(|path, _| desired.contains_key(path));
+        self.refused.retain(|path, _| desired.contains_key(path));
     }
 
-    /// Whether every status is up to date.
-    async fn write_all(&mut self) -> bool {
+    /// Writes every status that differs and need not wait. An error means that the API server is away.
+    async fn write_all(&mut self) -> Result<(), ApiError> {
         let paths: Vec<PathBuf> = self.store.desired.lock().keys().cloned().collect();
-        let mut is_complete = true;
+        self.retry_at = None;
         for path in paths {
             // Each request takes its time: another may lead by now.
             if !*self.leading.borrow() {
-                return true;
+                return Ok(());
             }
             let status = self.store.desired.lock().get(&path).cloned();
             let Some(status) = status else { continue };
-            match self.write(&path, status).await {
-                Ok(()) => drop(self.errors.remove(&path)),
-                Err(error) => {
-                    is_complete = false;
-                    let is_unavailable = matches!(error, ApiError::Unavailable(_));
-                    if self.errors.get(&path) != Some(&error) {
+            let Some(change) = self.change(&path, &status) else {
+                self.refused.remove(&path);
+                continue;
+            };
+            if let Some(moment) = self.not_before(&path, &status) {
+                self.retry_at = Some(self.retry_at.map_or(moment, |known| known.min(moment)));
+                continue;
+            }
+            match self.api.patch(&change.target, &change.patch).await {
+                Ok(after) => self.take(path, status, change.kind, after),
+                // The resource was deleted or changed, and the watch says so: it is looked at again then.
+                Err(ApiError::NotFound | ApiError::Conflict) => (),
+                Err(error @ ApiError::Unavailable(_)) => {
+                    if self.away.as_ref() != Some(&error) {
                         tracing::warn!("cannot write the status of {}: {error}", path.display());
-                        self.errors.insert(path, error);
+                        self.away = Some(error.clone());
                     }
-                    if is_unavailable {
-                        break;
-                    }
+                    return Err(error);
                 }
+                Err(error) => self.refuse(path, status, error),
             }
+            self.away = None;
         }
-        is_complete
+        Ok(())
     }
 
-    /// Writes a status, unless the resource has it.
-    async fn write(&mut self, path: &Path, status: DefinitionStatus) -> Result<(), ApiError> {
-        let Some((kind, name)) = store::resource(path) else { return Ok(()) };
-        let Some(object) = self.cache.get(kind, name) else { return Ok(()) };
-        let is_written = self
-            .written
-            .get(path)
-            .is_some_and(|(wanted, made)| *wanted == status && made.as_ref() == object.status());
-        let Some(patch) = patch(&object, &status, Timestamp::now()).filter(|_| !is_written) else {
-            return Ok(());
+    /// The change of a status; none if the resource has it.
+    fn change(&self, path: &Path, status: &DefinitionStatus) -> Option<StatusChange> {
+        let (kind, name) = store::resource(path)?;
+        let object = self.cache.get(kind, name)?;
+        let is_written = |written: &Written| {
+            written.wanted == *status && written.stored.as_ref() == object.status()
         };
-        let at = format!("{}/{name}/status", self.store.collection(kind));
-        match self.api.patch(&at, &json!({"status": patch})).await {
-            Ok(after) => {
-                if let Some(after) = KubeObject::new(kind, after) {
-                    self.written.insert(path.to_owned(), (status, after.status().cloned()));
-                    self.cache.put_written(kind, after);
-                }
-                Ok(())
-            }
-            // Deleted meanwhile; the watch says so.
-            Err(ApiError::NotFound) => Ok(()),
-            Err(error) => Err(error),
+        if self.written.get(path).is_some_and(is_written) {
+            return None;
+        }
+        let mut patch = json!({"status": patch(&object, status, Timestamp::now())?});
+        // The conditions of other writers are part of the patch: it must not undo what they write meanwhile.
+        if let (false, Json::Object(patch)) = (object.version().is_empty(), &mut patch) {
+            patch.insert("metadata".to_owned(), json!({"resourceVersion": object.version()}));
+        }
+        let target = format!("{}/{name}/status", self.store.collection(kind));
+        Some(StatusChange { kind, target, patch })
+    }
+
+    /// The moment until which a status must wait.
+    fn not_before(&self, path: &Path, status: &DefinitionStatus) -> Option<Instant> {
+        let refused = self.refused.get(path).filter(|refused| refused.wanted == *status);
+        let written = self.written.get(path).filter(|written| written.wanted == *status);
+        let moments = [
+            refused.map(|refused| refused.retry_at),
+            written.map(|written| written.at + MIN_REWRITE),
+        ];
+        moments.into_iter().flatten().max().filter(|moment| *moment > Instant::now())
+    }
+
+    fn take(&mut self, path: PathBuf, wanted: DefinitionStatus, kind: DefinitionKind, after: Json) {
+        self.refused.remove(&path);
+        if let Some(after) = KubeObject::new(kind, after) {
+            let stored = after.status().cloned();
+            self.written.insert(path, Written { wanted, stored, at: Instant::now() });
+            self.cache.put_written(kind, after);
         }
     }
-}
 
-/// The merge patch from the status that an object has to the one it should have; none if they are equal.
-fn patch(object: &KubeObject, status: &DefinitionStatus, now: Timestamp) -> Option<Json> {
-    let nothing = Map::new();
-    let before = object.status().unwrap_or(&nothing);
-    let mut after = match status.fields.is_empty() {
-        true => before.clone(),
-        false => status.fields.clone(),
-    };
-    if status.conditions.is_empty() {
-        after
-            .extend(before.get("conditions").map(|known| ("conditions".to_owned(), known.clone())));
-    } else {
-        let known = before.get("conditions").and_then(Json::as_array);
-        let conditions = status.conditions.iter().map(|wanted| {
-            let is = |known: &&Json| known.get("type").and_then(Json::as_str) == Some(wanted.kind);
-            let known = known.into_iter().flatten().find(is);
-            condition(wanted, status.generation, known, now)
-        });
-        after.insert("conditions".to_owned(), conditions.collect());
-    }
-    (after != *before).then(|| Json::Object(difference(before, after)))
-}
-
-/// The merge patch from one object to another: what is new or differs, and `null` for what is gone, at every depth.
-fn difference(before: &Map<String, Json>, after: Map<String, Json>) -> Map<String, Json> {
-    let gone = before.keys().filter(|key| !after.contains_key(*key));
-    let mut patch: Map<String, Json> = gone.map(|key| (key.clone(), Json::Null)).collect();
-    for (key, value) in after {
-        match (before.get(&key), value) {
-            (Some(known), value) if *known == value => (),
-            (Some(Json::Object(known)), Json::Object(value)) => {
-                patch.insert(key, Json::Object(difference(known, value)));
-            }
-            (_, value) => drop(patch.insert(key, value)),
+    fn refuse(&mut self, path: PathBuf, wanted: DefinitionStatus, error: ApiError) {
+        let before = self.refused.get(&path);
+        if before.is_none_or(|before| before.error != error) {
+            tracing::warn!("cannot write the status of {}: {error}", path.display());
         }
+        let failures = before.map_or(0, |before| before.failures + 1);
+        let retry_at = Instant::now() + BACKOFF.jittered(failures, random());
+        self.retry_at = Some(self.retry_at.map_or(retry_at, |known| known.min(retry_at)));
+        self.refused.insert(path, RefusedStatus { wanted, error, failures, retry_at });
     }
-    patch
-}
-
-/// A condition, with the time since when it has its state.
-fn condition(
-    wanted: &StatusCondition,
-    generation: Option<i64>,
-    known: Option<&Json>,
-    now: Timestamp,
-) -> Json {
-    let status = if wanted.holds { "True" } else { "False" };
-    let is_same =
-        known.and_then(|known| known.get("status")).and_then(Json::as_str) == Some(status);
-    let since = known.and_then(|known| known.get("lastTransitionTime")).filter(|_| is_same);
-    let mut condition = json!({
-        "type": wanted.kind,
-        "status": status,
-        "reason": wanted.reason,
-        "message": wanted.message,
-        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(moment(now))),
-    });
-    if let (Some(generation), Json::Object(condition)) = (generation, &mut condition) {
-        condition.insert("observedGeneration".to_owned(), json!(generation));
-    }
-    condition
 }
 
 #[cfg(test)]
@@ -246,120 +263,28 @@ mod tests {
             Arc,
             atomic::{AtomicUsize, Ordering},
         },
+        time::Duration,
     };
 
-    use jiff::Timestamp;
     use muster_config::kinds::DefinitionKind;
-    use muster_engine::store::{DefinitionStatus, StatusCondition, StatusSink as _};
+    use muster_core::lock::Lock;
+    use muster_engine::store::{DefinitionStatus, StatusSink as _};
     use serde_json::{Value as Json, json};
-    use tokio::sync::watch;
+    use tokio::{
+        sync::{mpsc, watch},
+        time::Instant,
+    };
     use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-    use super::{KEPT, StatusWriter, patch};
+    use super::{BACKOFF, KEPT, MIN_REWRITE, StatusWriter, keep};
     use crate::{
         api::ApiClient,
         cache::ObjectCache,
         object::KubeObject,
         secrets::KubeSecrets,
         store::KubeStore,
-        testing::{Answer, TestServer, api_that},
+        testing::{Answer, TestServer, api_that, wanted},
     };
-
-    fn object(status: &Json) -> KubeObject {
-        let json =
-            json!({"metadata": {"name": "a", "generation": 2}, "spec": {}, "status": status});
-        KubeObject::new(DefinitionKind::McpServer, json).unwrap()
-    }
-
-    fn wanted(holds: bool) -> DefinitionStatus {
-        let ready = StatusCondition {
-            kind: "Ready",
-            holds,
-            reason: if holds { "Connected" } else { "Failed" },
-            message: String::new(),
-        };
-        DefinitionStatus {
-            generation: Some(2),
-            fields: json!({"state": if holds { "Connected" } else { "Failed" }})
-                .as_object()
-                .unwrap()
-                .clone(),
-            conditions: vec![ready],
-        }
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    /// Applies a merge patch (RFC 7396).
-    fn merged(before: &Json, patch: &Json) -> Json {
-        let Json::Object(patch) = patch else { return patch.clone() };
-        let mut after = before.as_object().cloned().unwrap_or_default();
-        for (key, value) in patch {
-            match value {
-                Json::Null => drop(after.remove(key)),
-                value => {
-                    let merged = merged(after.get(key).unwrap_or(&Json::Null), value);
-                    after.insert(key.clone(), merged);
-                }
-            }
-        }
-        Json::Object(after)
-    }
-
-    #[test]
-    fn a_status_is_written_on_change_only() {
-        let first = patch(&object(&json!({})), &wanted(true), at(10)).unwrap();
-        let status = merged(&json!({}), &first);
-        assert_eq!(status["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:10Z");
-        assert_eq!(status["conditions"][0]["observedGeneration"], 2);
-        assert_eq!(patch(&object(&status), &wanted(true), at(20)), None);
-    }
-
-    #[test]
-    fn the_time_of_a_condition_is_that_of_its_last_change() {
-        let connected =
-            merged(&json!({}), &patch(&object(&json!({})), &wanted(true), at(10)).unwrap());
-        let mut newer = wanted(true);
-        newer.generation = Some(3);
-        let newer = merged(&connected, &patch(&object(&connected), &newer, at(20)).unwrap());
-        assert_eq!(newer["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:10Z");
-        assert_eq!(newer["conditions"][0]["observedGeneration"], 3);
-        let failed =
-            merged(&connected, &patch(&object(&connected), &wanted(false), at(30)).unwrap());
-        assert_eq!(failed["conditions"][0]["status"], "False");
-        assert_eq!(failed["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:30Z");
-    }
-
-    #[test]
-    fn what_no_longer_holds_is_removed() {
-        let before = json!({"state": "Failed", "lastError": "x"});
-        let after = merged(&before, &patch(&object(&before), &wanted(true), at(1)).unwrap());
-        assert_eq!(after.get("lastError"), None);
-        assert_eq!(after["state"], "Connected");
-    }
-
-    #[test]
-    fn what_no_longer_holds_is_removed_at_every_depth() {
-        let fields = |outputs: Json| DefinitionStatus {
-            fields: json!({"state": "running", "outputs": outputs}).as_object().unwrap().clone(),
-            ..DefinitionStatus::default()
-        };
-        for (before, wanted) in [
-            (json!({"url": "a", "port": 1}), json!({"url": "a"})),
-            (json!({"a": {"b": {"c": 1}, "d": 2}}), json!({"a": {"b": {}, "d": 3}})),
-            (json!({"a": {"b": 1}}), json!({"a": "text"})),
-            (json!({"a": [1, 2]}), json!({"a": [{"b": 1}]})),
-            (json!(null), json!({"a": 1})),
-        ] {
-            let before = json!({"state": "running", "outputs": before});
-            let patch = patch(&object(&before), &fields(wanted.clone()), at(1)).unwrap();
-            assert_eq!(merged(&before, &patch)["outputs"], wanted, "{patch}");
-            // Only what differs is written.
-            assert_eq!(patch.get("state"), None, "{patch}");
-        }
-    }
 
     /// Three servers whose status is to be written.
     struct World {
@@ -369,29 +294,121 @@ mod tests {
         _server: TestServer,
     }
 
+    fn server(name: &str, version: &str, status: &Json) -> KubeObject {
+        let metadata = json!({"name": name, "uid": name, "resourceVersion": version});
+        let json = json!({"metadata": metadata, "spec": {}, "status": status});
+        KubeObject::new(DefinitionKind::McpServer, json).unwrap()
+    }
+
     impl World {
         async fn new(answers: impl Fn(&str, &Json) -> Answer + Send + Sync + 'static) -> Self {
-            let (api, server) = api_that(move |_, path, body| answers(path, body)).await;
+            let (api, server_task) = api_that(move |_, path, body| answers(path, body)).await;
             let cache = Arc::new(ObjectCache::new());
-            let objects = ["a", "b", "c"].map(|name| {
-                let json = json!({"metadata": {"name": name, "uid": name}, "spec": {}});
-                KubeObject::new(DefinitionKind::McpServer, json).unwrap()
-            });
+            let objects = ["a", "b", "c"].map(|name| server(name, "1", &json!({})));
             cache.replace(DefinitionKind::McpServer, objects.into(), "1");
             let background = (TaskTracker::new(), CancellationToken::new());
             let (shared, known) = (Arc::clone(&api), Arc::clone(&cache));
             let secrets = KubeSecrets::new(shared, known, "ns", background);
             let (shared, known) = (Arc::clone(&api), Arc::clone(&cache));
             let store = Arc::new(KubeStore::new(shared, known, Arc::new(secrets), "ns"));
+            let world = Self { api, cache, store, _server: server_task };
             for name in ["a", "b", "c"] {
-                store.report(&Path::new("mcpservers").join(name), wanted(true));
+                world.report(name, wanted(true));
             }
-            Self { api, cache, store, _server: server }
+            world
+        }
+
+        fn report(&self, name: &str, status: DefinitionStatus) {
+            self.store.report(&Path::new("mcpservers").join(name), status);
         }
 
         fn writer(&self, leading: watch::Receiver<bool>) -> StatusWriter<'_> {
             StatusWriter::new(&self.api, &self.cache, &self.store, leading)
         }
+    }
+
+    /// The name of the resource whose status is at a path.
+    fn name(path: &str) -> String {
+        path.trim_end_matches("/status").rsplit('/').next().unwrap().to_owned()
+    }
+
+    /// The answer to a patch: the resource, with a new version.
+    fn stored(path: &str, patch: &Json) -> Answer {
+        let metadata = json!({"name": name(path), "uid": name(path), "resourceVersion": "2"});
+        Answer::Reply(200, json!({"metadata": metadata, "spec": {}, "status": patch["status"]}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_that_is_refused_delays_no_other() {
+        let (asked, mut requests) = mpsc::unbounded_channel();
+        let world = World::new(move |path, patch| {
+            asked.send(name(path)).unwrap();
+            match path.ends_with("/a/status") {
+                true => Answer::Reply(422, json!({"message": "no"})),
+                false => stored(path, patch),
+            }
+        })
+        .await;
+        let (_lead, leading) = watch::channel(true);
+        let (api, cache, store) =
+            (Arc::clone(&world.api), Arc::clone(&world.cache), Arc::clone(&world.store));
+        let began = Instant::now();
+        let keeping = TaskTracker::new().spawn(keep(api, cache, store, leading));
+        for expected in ["a", "b", "c"] {
+            assert_eq!(requests.recv().await.as_deref(), Some(expected));
+        }
+        world.report("b", wanted(false));
+        assert_eq!(requests.recv().await.as_deref(), Some("b"));
+        assert!(began.elapsed() < BACKOFF.first, "{:?}", began.elapsed());
+        // The refused one is tried again by itself.
+        assert_eq!(requests.recv().await.as_deref(), Some("a"));
+        assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
+        keeping.abort();
+    }
+
+    #[tokio::test]
+    async fn a_status_is_written_for_the_version_that_is_known() {
+        let (_lead, leading) = watch::channel(true);
+        let asked = Arc::new(Lock::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let world = World::new(move |_, patch| {
+            seen.lock().push(patch["metadata"]["resourceVersion"].clone());
+            Answer::Reply(409, json!({"reason": "Conflict"}))
+        })
+        .await;
+        let mut writer = world.writer(leading);
+        writer.write_all().await.unwrap();
+        assert_eq!(*asked.lock(), ["1", "1", "1"]);
+        // The watch tells of the newer version.
+        assert_eq!((writer.refused.len(), writer.retry_at), (0, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_that_something_else_writes_too_is_not_fought_for() {
+        let (_lead, leading) = watch::channel(true);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let world = World::new(move |path, patch| {
+            count.fetch_add(1, Ordering::SeqCst);
+            stored(path, patch)
+        })
+        .await;
+        let mut writer = world.writer(leading);
+        writer.write_all().await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
+        let theirs = server("b", "3", &json!({"state": "Mine"}));
+        world.cache.put(DefinitionKind::McpServer, theirs);
+        writer.write_all().await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
+        let retry_at = writer.retry_at.unwrap();
+        assert!(retry_at <= Instant::now() + MIN_REWRITE);
+        tokio::time::sleep_until(retry_at).await;
+        writer.write_all().await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 4);
+        // Another status is written at once.
+        world.report("b", wanted(false));
+        writer.write_all().await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 5);
     }
 
     #[tokio::test]
@@ -405,7 +422,7 @@ mod tests {
             Answer::Reply(404, json!({}))
         })
         .await;
-        world.writer(leading).write_all().await;
+        world.writer(leading).write_all().await.unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
 
@@ -424,10 +441,12 @@ mod tests {
         })
         .await;
         let mut writer = world.writer(leading);
-        assert!(!writer.write_all().await);
+        let away = writer.write_all().await.unwrap_err();
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        let logged: Vec<_> = writer.errors.values().map(ToString::to_string).collect();
-        assert_eq!(logged, ["no", "away"]);
+        assert_eq!((away.to_string(), &writer.away), ("away".to_owned(), &Some(away)));
+        let refused: Vec<_> =
+            writer.refused.values().map(|found| found.error.to_string()).collect();
+        assert_eq!(refused, ["no"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -449,16 +468,5 @@ mod tests {
         assert!(writer.gone.keys().all(|path| path.ends_with("b")));
         writer.prune();
         assert!(writer.gone.is_empty());
-    }
-
-    #[test]
-    fn a_part_leaves_the_rest_alone() {
-        let before = json!({"state": "running"});
-        let conditions = DefinitionStatus { fields: serde_json::Map::new(), ..wanted(true) };
-        let after = merged(&before, &patch(&object(&before), &conditions, at(1)).unwrap());
-        assert_eq!(after["state"], "running");
-        let fields = DefinitionStatus { conditions: Vec::new(), ..wanted(false) };
-        let last = merged(&after, &patch(&object(&after), &fields, at(2)).unwrap());
-        assert_eq!((&last["state"], &last["conditions"]), (&json!("Failed"), &after["conditions"]));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use muster_engine::store::{DefinitionStatus, StatusCondition};
 use muster_net::{AddressPolicy, Dialer, HttpClient, TrustStore};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -28,6 +29,22 @@ pub(crate) enum Answer {
     HeadOnly(u16),
     /// The lines of a watch, which stays open.
     Watch(Vec<Json>),
+}
+
+/// The status of a server that is connected or has failed.
+pub(crate) fn wanted(is_connected: bool) -> DefinitionStatus {
+    let state = if is_connected { "Connected" } else { "Failed" };
+    let ready = StatusCondition {
+        kind: "Ready",
+        holds: is_connected,
+        reason: state,
+        message: String::new(),
+    };
+    DefinitionStatus {
+        generation: Some(2),
+        fields: json!({"state": state}).as_object().unwrap().clone(),
+        conditions: vec![ready],
+    }
 }
 
 /// A server, for as long as it is held.
