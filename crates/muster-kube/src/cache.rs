@@ -20,7 +20,7 @@ use crate::object::KubeObject;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
     /// Nothing, and why.
-    Nothing(String),
+    Unlisted(String),
     /// The API server has no such kind.
     NoSuchKind,
     /// Its objects.
@@ -54,7 +54,7 @@ pub(crate) struct ObjectCache {
 impl ObjectCache {
     pub(crate) fn new() -> Self {
         let unread = || KindCache {
-            known: Known::Nothing("it was not read yet".to_owned()),
+            known: Known::Unlisted("it was not read yet".to_owned()),
             objects: BTreeMap::new(),
             reached: None,
             written: BTreeSet::new(),
@@ -80,7 +80,7 @@ impl ObjectCache {
     pub(crate) fn unread(&self) -> Option<(DefinitionKind, String)> {
         let kinds = self.kinds.lock();
         kinds.iter().find_map(|(kind, cache)| match &cache.known {
-            Known::Nothing(why) => Some((*kind, why.clone())),
+            Known::Unlisted(why) => Some((*kind, why.clone())),
             Known::NoSuchKind | Known::Objects => None,
         })
     }
@@ -89,7 +89,7 @@ impl ObjectCache {
     pub(crate) fn names(&self, kind: DefinitionKind) -> io::Result<Option<Vec<String>>> {
         let kinds = self.kinds.lock();
         match kinds.get(&kind) {
-            Some(KindCache { known: Known::Nothing(why), .. }) => {
+            Some(KindCache { known: Known::Unlisted(why), .. }) => {
                 Err(io::Error::other(why.clone()))
             }
             Some(KindCache { known: Known::Objects, objects, .. }) => {
@@ -160,8 +160,8 @@ impl ObjectCache {
     /// A kind could not be listed. What is known stays.
     pub(crate) fn failed(&self, kind: DefinitionKind, why: &str) {
         self.change(kind, |cache| {
-            if matches!(cache.known, Known::Nothing(_)) {
-                cache.known = Known::Nothing(why.to_owned());
+            if matches!(cache.known, Known::Unlisted(_)) {
+                cache.known = Known::Unlisted(why.to_owned());
             }
             false
         });

@@ -28,6 +28,8 @@ const PER_SECOND: f64 = 5.0;
 const REMEMBERED: usize = 512;
 /// How long an Event is counted up.
 const COUNTED_FOR: Duration = Duration::from_secs(600);
+/// How long the writing of one Event may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest message that the API server takes, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
@@ -85,8 +87,9 @@ impl EventRecorder {
                 );
                 continue;
             }
-            let writing = timeout(Duration::from_secs(10), self.write(&event)).await;
-            if let Ok(Err(error)) = writing {
+            let late = |_| Err(ApiError::Unavailable("the API server did not answer".to_owned()));
+            let writing = timeout(WRITE_TIMEOUT, self.write(&event)).await;
+            if let Err(error) = writing.unwrap_or_else(late) {
                 tracing::warn!("cannot write an event of {}: {error}", event.involved_object.name);
             }
         }

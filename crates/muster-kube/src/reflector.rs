@@ -15,17 +15,17 @@ use crate::{
     cache::ObjectCache,
     discovery,
     object::KubeObject,
-    watching::{Happened, WATCH_SECONDS, WatchStream},
+    watching::{WATCH_SECONDS, WatchEventKind, WatchStream},
 };
 
 /// After so many watches that failed at once the kind is listed again.
 const FAILURES_UNTIL_LIST: u64 = 3;
 /// A watch that ends sooner, without an event, has failed.
-const SHORT: Duration = Duration::from_secs(1);
+const MIN_WATCH: Duration = Duration::from_secs(1);
 /// A list that held this long was no failure.
-const LONG: Duration = Duration::from_secs(30);
+const STABLE_LIST: Duration = Duration::from_secs(30);
 /// The interval between two looks for a kind that is not installed.
-const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+const MISSING_KIND_INTERVAL: Duration = Duration::from_secs(30);
 
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(250), max: Duration::from_secs(20) };
@@ -41,7 +41,7 @@ pub(crate) async fn follow(
     loop {
         let error = match api.list(&collection).await {
             Ok(list) => {
-                if last_list.is_none_or(|last: Instant| last.elapsed() > LONG) {
+                if last_list.is_none_or(|last: Instant| last.elapsed() > STABLE_LIST) {
                     failures = 0;
                 }
                 last_list = Some(Instant::now());
@@ -53,7 +53,7 @@ pub(crate) async fn follow(
             Err(ApiError::NotFound) => match discovery::is_served(&api, kind).await {
                 Ok(false) => {
                     cache.no_such_kind(kind);
-                    sleep(UNKNOWN_KIND).await;
+                    sleep(MISSING_KIND_INTERVAL).await;
                     continue;
                 }
                 Ok(true) => {
@@ -96,7 +96,7 @@ async fn watch(
         }
         let error = match ended {
             // One that is closed at once, by a proxy for instance, must not be opened in a loop.
-            Ok(()) if version == before && began.elapsed() < SHORT => {
+            Ok(()) if version == before && began.elapsed() < MIN_WATCH => {
                 ApiError::Unavailable("the watch was closed at once".to_owned())
             }
             Ok(()) => continue,
@@ -127,9 +127,9 @@ async fn events(
         }
         let object = KubeObject::new(kind, object);
         match (happened, object) {
-            (Happened::Put, Some(object)) => cache.put(kind, object),
-            (Happened::Deleted, Some(object)) => cache.remove(kind, &object),
-            (Happened::Bookmark, _) | (_, None) => cache.reach(kind, version),
+            (WatchEventKind::Put, Some(object)) => cache.put(kind, object),
+            (WatchEventKind::Deleted, Some(object)) => cache.remove(kind, &object),
+            (WatchEventKind::Bookmark, _) | (_, None) => cache.reach(kind, version),
         }
     }
     Ok(())

@@ -22,18 +22,18 @@ use crate::{
     api::{ApiClient, ApiError},
     cache::ObjectCache,
     store::is_name,
-    watching::{Happened, WATCH_SECONDS, WatchStream},
+    watching::{WATCH_SECONDS, WatchEventKind, WatchStream},
 };
 
 /// The Secrets that are watched at most.
-const MOST_WATCHED: usize = 256;
+const MAX_WATCHED: usize = 256;
 /// The pauses after watches that failed.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
 /// The interval between two looks for Secrets that nothing refers to any more.
 const SWEEP: Duration = Duration::from_secs(300);
 
 /// The namespace and the name of a Secret.
-type Place = (String, String);
+type SecretId = (String, String);
 
 /// What is known of a Secret.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ struct WatchedSecret {
 struct WatchedSecrets {
     cache: Arc<ObjectCache>,
     namespace: String,
-    by_place: Lock<BTreeMap<Place, WatchedSecret>>,
+    by_id: Lock<BTreeMap<SecretId, WatchedSecret>>,
 }
 
 /// The Secrets of a cluster.
@@ -71,7 +71,7 @@ impl KubeSecrets {
         (tasks, stop): (TaskTracker, CancellationToken),
     ) -> Self {
         let namespace = namespace.to_owned();
-        let watched = Arc::new(WatchedSecrets { cache, namespace, by_place: Lock::default() });
+        let watched = Arc::new(WatchedSecrets { cache, namespace, by_id: Lock::default() });
         let (swept, end) = (Arc::clone(&watched), stop.clone());
         tasks.spawn(async move {
             while end.run_until_cancelled(sleep(SWEEP)).await.is_some() {
@@ -82,21 +82,21 @@ impl KubeSecrets {
     }
 
     /// The number of changes of all these Secrets so far. Those that nobody read have none.
-    pub(crate) fn changes<'a>(&self, places: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
-        let watched = self.watched.by_place.lock();
-        let changes = places.filter_map(|(namespace, name)| {
-            watched.get(&self.watched.place(namespace, name)).map(|known| known.changes)
+    pub(crate) fn changes<'a>(&self, ids: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+        let watched = self.watched.by_id.lock();
+        let changes = ids.filter_map(|(namespace, name)| {
+            watched.get(&self.watched.id(namespace, name)).map(|known| known.changes)
         });
         changes.sum()
     }
 
-    async fn read(&self, place: &Place, key: &str) -> Result<Secret, String> {
-        let (namespace, name) = place;
+    async fn read(&self, id: &SecretId, key: &str) -> Result<Secret, String> {
+        let (namespace, name) = id;
         if !is_name(namespace) || !is_name(name) {
             return Err(format!("`{namespace}/{name}` cannot be the name of a Secret"));
         }
-        let found = self.api.get(&path(place)).await;
-        self.watch(place, version_read(&found));
+        let found = self.api.get(&path(id)).await;
+        self.watch(id, version_read(&found));
         let missing = || format!("Secret `{name}` in namespace `{namespace}` does not exist");
         let secret = found.map_err(|error| match error {
             ApiError::NotFound => missing(),
@@ -106,32 +106,34 @@ impl KubeSecrets {
         let value = value.and_then(|value| STANDARD.decode(value).ok());
         match value.and_then(|value| String::from_utf8(value).ok()) {
             Some(value) => Ok(Secret::new(value.trim_end_matches('\n').to_owned())),
-            None => Err(format!("Secret `{name}` in namespace `{namespace}` has no key `{key}`")),
+            None => Err(format!(
+                "key `{key}` is missing or not UTF-8 text in Secret `{name}` in namespace `{namespace}`"
+            )),
         }
     }
 
     /// Notes the version that was read, and watches a Secret that is not watched yet.
-    fn watch(&self, place: &Place, version: Option<String>) {
-        if self.watched.note(place, version.as_deref()) {
+    fn watch(&self, id: &SecretId, version: Option<String>) {
+        if self.watched.note(id, version.as_deref()) {
             return;
         }
-        if self.watched.by_place.lock().len() >= MOST_WATCHED {
+        if self.watched.by_id.lock().len() >= MAX_WATCHED {
             self.watched.release_unused();
         }
-        let mut watched = self.watched.by_place.lock();
-        if watched.len() >= MOST_WATCHED {
-            tracing::warn!("changes of Secret `{}` are not noticed: there are too many", place.1);
+        let mut watched = self.watched.by_id.lock();
+        if watched.len() >= MAX_WATCHED {
+            tracing::warn!("changes of Secret `{}` are not noticed: there are too many", id.1);
             return;
         }
         let release = self.stop.child_token();
         let new = WatchedSecret { version, changes: 0, release: release.clone() };
         // Two may read a Secret for the first time at the same time.
-        if watched.contains_key(place) {
+        if watched.contains_key(id) {
             return;
         }
-        watched.insert(place.clone(), new);
+        watched.insert(id.clone(), new);
         drop(watched);
-        let following = follow(Arc::clone(&self.api), Arc::clone(&self.watched), place.clone());
+        let following = follow(Arc::clone(&self.api), Arc::clone(&self.watched), id.clone());
         self.tasks.spawn(async move {
             release.run_until_cancelled(following).await;
         });
@@ -145,22 +147,22 @@ impl SecretSource for KubeSecrets {
         name: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Secret, String>> {
-        let place = self.watched.place(namespace, name);
-        Box::pin(async move { self.read(&place, key).await })
+        let id = self.watched.id(namespace, name);
+        Box::pin(async move { self.read(&id, key).await })
     }
 }
 
 impl WatchedSecrets {
-    fn place(&self, namespace: &str, name: &str) -> Place {
+    fn id(&self, namespace: &str, name: &str) -> SecretId {
         let namespace = if namespace.is_empty() { &self.namespace } else { namespace };
         (namespace.to_owned(), name.to_owned())
     }
 
     /// Notes the version that a Secret has now, whether a read or the watch says so; none if nothing can be said.
     /// Whether it is watched.
-    fn note(&self, place: &Place, version: Option<&str>) -> bool {
-        let mut watched = self.by_place.lock();
-        let Some(known) = watched.get_mut(place) else { return false };
+    fn note(&self, id: &SecretId, version: Option<&str>) -> bool {
+        let mut watched = self.by_id.lock();
+        let Some(known) = watched.get_mut(id) else { return false };
         let Some(version) = version else { return true };
         // A watch may begin with an older version than the one that was read.
         let number = |version: &str| version.parse::<u64>().ok();
@@ -172,7 +174,7 @@ impl WatchedSecrets {
         known.version = Some(version.to_owned());
         known.changes += 1;
         drop(watched);
-        tracing::info!("Secret `{}` changed: what refers to it is connected again", place.1);
+        tracing::info!("Secret `{}` changed: what refers to it is connected again", id.1);
         self.cache.definitions.notify_one();
         true
     }
@@ -180,13 +182,13 @@ impl WatchedSecrets {
     /// Ends the watches of Secrets that no resource refers to any more.
     fn release_unused(&self) {
         let objects = self.cache.all();
-        let used: BTreeSet<Place> = objects
+        let used: BTreeSet<SecretId> = objects
             .iter()
             .flat_map(|object| object.secrets())
-            .map(|(namespace, name)| self.place(namespace, name))
+            .map(|(namespace, name)| self.id(namespace, name))
             .collect();
-        self.by_place.lock().retain(|place, known| {
-            let is_used = used.contains(place);
+        self.by_id.lock().retain(|id, known| {
+            let is_used = used.contains(id);
             if !is_used {
                 known.release.cancel();
             }
@@ -195,7 +197,7 @@ impl WatchedSecrets {
     }
 }
 
-fn path((namespace, name): &Place) -> String {
+fn path((namespace, name): &SecretId) -> String {
     format!("/api/v1/namespaces/{namespace}/secrets/{name}")
 }
 
@@ -214,15 +216,24 @@ fn version_read(found: &Result<Json, ApiError>) -> Option<String> {
 }
 
 /// Watches one Secret, forever.
-async fn follow(api: Arc<ApiClient>, watched: Arc<WatchedSecrets>, place: Place) {
-    let mut failures = 0;
+async fn follow(api: Arc<ApiClient>, watched: Arc<WatchedSecrets>, id: SecretId) {
+    let (mut failures, mut is_warned) = (0, false);
     loop {
         let began = Instant::now();
-        let ended = watch_once(&api, &watched, &place, &mut failures).await;
-        if let Err(error) = &ended {
-            tracing::debug!("the watch of Secret `{}` is resumed: {error}", place.1);
-        } else if began.elapsed() > BACKOFF.max {
-            failures = 0;
+        match watch_once(&api, &watched, &id, &mut failures).await {
+            Err(ApiError::Forbidden(reason)) if !is_warned => {
+                is_warned = true;
+                tracing::warn!(
+                    "Secret `{}` in namespace `{}` may not be watched, so its changes are noticed up to {} seconds \
+                     late: {reason}",
+                    id.1,
+                    id.0,
+                    BACKOFF.max.as_secs()
+                );
+            }
+            Err(error) => tracing::debug!("the watch of Secret `{}` is resumed: {error}", id.1),
+            Ok(()) if began.elapsed() > BACKOFF.max => failures = 0,
+            Ok(()) => (),
         }
         sleep(BACKOFF.jittered(failures, getrandom::u64().unwrap_or_default())).await;
         failures += 1;
@@ -233,25 +244,25 @@ async fn follow(api: Arc<ApiClient>, watched: Arc<WatchedSecrets>, place: Place)
 async fn watch_once(
     api: &ApiClient,
     watched: &WatchedSecrets,
-    place: &Place,
+    id: &SecretId,
     failures: &mut u64,
 ) -> Result<(), ApiError> {
-    let collection = format!("/api/v1/namespaces/{}/secrets", place.0);
-    let selector = format!("metadata.name={}", place.1);
+    let collection = format!("/api/v1/namespaces/{}/secrets", id.0);
+    let selector = format!("metadata.name={}", id.1);
     // From any version: the watch begins with the Secret as it is. With bookmarks that would be a list as well,
     // which not every API server has the storage for.
     let selection = [("fieldSelector", selector.as_str()), ("resourceVersion", "0")];
-    let stream = api.watch(&collection, &selection, WATCH_SECONDS).await?;
-    // It does not say that a Secret was deleted before it began.
-    let found = api.get(&path(place)).await;
-    watched.note(place, version_read(&found).as_deref());
-    let mut events = WatchStream::new(stream);
+    let stream = api.watch(&collection, &selection, WATCH_SECONDS).await;
+    // It does not say that a Secret was deleted before it began. One that may not be watched may perhaps be read.
+    let found = api.get(&path(id)).await;
+    watched.note(id, version_read(&found).as_deref());
+    let mut events = WatchStream::new(stream?);
     while let Some((happened, object)) = events.next().await? {
         *failures = 0;
         match happened {
-            Happened::Put => drop(watched.note(place, Some(&version(&object)))),
-            Happened::Deleted => drop(watched.note(place, Some(""))),
-            Happened::Bookmark => (),
+            WatchEventKind::Put => drop(watched.note(id, Some(&version(&object)))),
+            WatchEventKind::Deleted => drop(watched.note(id, Some(""))),
+            WatchEventKind::Bookmark => (),
         }
     }
     Ok(())
@@ -259,7 +270,10 @@ async fn watch_once(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
 
     use muster_config::kinds::DefinitionKind;
     use muster_core::{lock::Lock, secret_source::SecretSource as _};
@@ -275,14 +289,16 @@ mod tests {
 
     /// The versions of a Secret, as the API server and an open watch tell of them.
     #[derive(Debug, Default)]
-    struct Told {
+    struct FakeSecret {
         /// The status and the version that a read finds.
         read: Lock<(u16, u64)>,
         /// Whether a watch is answered, and with which events.
         watch: Lock<Option<Vec<Json>>>,
+        /// Whether a watch is denied.
+        is_denied: AtomicBool,
     }
 
-    impl Told {
+    impl FakeSecret {
         fn reads(&self, status: u16, version: u64) {
             *self.read.lock() = (status, version);
         }
@@ -295,17 +311,20 @@ mod tests {
     struct World {
         secrets: KubeSecrets,
         cache: Arc<ObjectCache>,
-        told: Arc<Told>,
+        told: Arc<FakeSecret>,
         _server: TestServer,
     }
 
     /// Secrets of a cluster with one server, which refers to `creds`, of version 5.
     async fn world() -> World {
-        let told = Arc::<Told>::default();
+        let told = Arc::<FakeSecret>::default();
         told.reads(200, 5);
         let shared = Arc::clone(&told);
         let (api, server) = api_that(move |_, path, _| {
             if path.contains("watch=true") {
+                if shared.is_denied.load(Ordering::SeqCst) {
+                    return Answer::Reply(403, json!({"message": "denied"}));
+                }
                 let events = shared.watch.lock().clone();
                 return events.map_or(Answer::Silence, Answer::Watch);
             }
@@ -392,6 +411,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_change_is_noticed_where_secrets_may_be_read_but_not_watched() {
+        let world = world().await;
+        world.told.is_denied.store(true, Ordering::SeqCst);
+        world.read().await.unwrap();
+        world.notified().await;
+        world.told.reads(200, 6);
+        world.notified().await;
+        assert_eq!(world.changes(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_missing_is_named() {
+        let world = world().await;
+        let missing = world.secrets.secret("", "creds", "token").await.unwrap_err();
+        let expected = "key `token` is missing or not UTF-8 text in Secret `creds`";
+        assert!(missing.starts_with(expected), "{missing}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_watch_tells_of_changes_and_an_older_version_is_none() {
         let world = world().await;
         let event = |kind: &str, version: u64| json!({"type": kind, "object": secret(version)});
@@ -413,12 +451,11 @@ mod tests {
     async fn a_secret_that_nothing_refers_to_is_no_longer_watched() {
         let world = world().await;
         world.read().await.unwrap();
-        let release =
-            world.secrets.watched.by_place.lock().values().next().unwrap().release.clone();
+        let release = world.secrets.watched.by_id.lock().values().next().unwrap().release.clone();
         tokio::time::sleep(2 * SWEEP).await;
         assert!(!release.is_cancelled());
         refer(&world.cache, "none");
         release.cancelled().await;
-        assert_eq!(world.secrets.watched.by_place.lock().len(), 0);
+        assert_eq!(world.secrets.watched.by_id.lock().len(), 0);
     }
 }

@@ -18,7 +18,7 @@ const MAX_EVENT: usize = 8 * 1024 * 1024;
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum WatchEventKind {
     /// It was added or changed.
     Put,
     /// It was deleted.
@@ -40,7 +40,7 @@ impl WatchStream {
     }
 
     /// The next event, with the object it is about; none at the end of the watch.
-    pub(crate) async fn next(&mut self) -> Result<Option<(Happened, Json)>, ApiError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(WatchEventKind, Json)>, ApiError> {
         loop {
             while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -61,7 +61,7 @@ impl WatchStream {
     }
 }
 
-fn event(line: &[u8]) -> Result<(Happened, Json), ApiError> {
+fn event(line: &[u8]) -> Result<(WatchEventKind, Json), ApiError> {
     let mut event: Json = serde_json::from_slice(line).map_err(|error| {
         ApiError::Unavailable(format!("a watch event is not valid JSON: {error}"))
     })?;
@@ -73,9 +73,9 @@ fn event(line: &[u8]) -> Result<(Happened, Json), ApiError> {
             let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             return Err(refusal(status, object.to_string().as_bytes()));
         }
-        "BOOKMARK" => Happened::Bookmark,
-        "DELETED" => Happened::Deleted,
-        _ => Happened::Put,
+        "BOOKMARK" => WatchEventKind::Bookmark,
+        "DELETED" => WatchEventKind::Deleted,
+        _ => WatchEventKind::Put,
     };
     Ok((happened, object))
 }
