@@ -1,6 +1,7 @@
 //! The status of every definition, for stores that hold statuses beside definitions.
 //!
-//! It is level-triggered, like `status_files`: a state that lasts only a moment is not reported.
+//! It is level-triggered, like `status_files`: a state that lasts only a moment is not reported, unless it is the first
+//! of a definition.
 
 use std::{
     collections::BTreeMap,
@@ -11,17 +12,36 @@ use std::{
 
 use muster_config::{Severity, kinds::DefinitionKind};
 use muster_gateway::{condition::ServerCondition, dispatch::GatewaySnapshot};
-use muster_workflow::Workflow;
+use muster_workflow::{Workflow, service::ServiceRecord};
 use serde_json::{Map, Value as Json, json};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
+    services::missing_tools,
     store::{ConfigStore, DefinitionStatus, StatusCondition},
     view::{ServerEntry, View},
 };
 
 /// The longest message of a condition, in characters.
 const LONGEST_MESSAGE: usize = 4096;
+
+/// A status as it is now.
+struct CurrentStatus {
+    status: DefinitionStatus,
+    /// Whether it is that of a server between two states.
+    is_transitional: bool,
+}
+
+impl CurrentStatus {
+    /// Whether it is to be reported after another.
+    fn follows(&self, reported: Option<&DefinitionStatus>) -> bool {
+        match reported {
+            // What comes next is reported soon.
+            Some(reported) if self.is_transitional => reported.generation != self.status.generation,
+            reported => reported != Some(&self.status),
+        }
+    }
+}
 
 /// Reports statuses until shutdown.
 pub(crate) async fn keep(
@@ -36,20 +56,18 @@ pub(crate) async fn keep(
         let view = Arc::clone(&views.borrow_and_update());
         let Some(sink) = store.definitions().status() else { return };
         let state = Arc::clone(&states.borrow());
-        let now = statuses(&view, &state);
-        for (path, status) in &now {
-            if reported.get(path) != Some(status) {
-                sink.report(path, status.clone());
+        for (path, current) in statuses(&view, &state) {
+            if current.follows(reported.get(&path)) {
+                sink.report(&path, current.status.clone());
+                reported.insert(path, current.status);
             }
         }
-        // What is in transition has no status now, but may have one that was reported.
         reported.retain(|path, _| view.generations.contains_key(path));
-        reported.extend(now);
     }
 }
 
-/// The statuses by path. A server between two states has none.
-fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, DefinitionStatus> {
+/// The statuses by path.
+fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentStatus> {
     let servers: BTreeMap<&Path, &Arc<ServerEntry>> =
         view.servers.values().map(|known| (known.path.as_path(), known)).collect();
     let mut errors: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
@@ -66,17 +84,22 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, Definitio
             fields: Map::new(),
             conditions: vec![accepted(errors)],
         };
+        let mut is_transitional = false;
         match kind(path) {
             Some(DefinitionKind::McpServer) => {
                 if let Some(known) = servers.get(path.as_path()) {
-                    if known.status.condition.is_transitional() {
-                        return None;
-                    }
+                    is_transitional = known.status.condition.is_transitional();
                     let stored = known.status.stored(known.server.spec.kind);
                     if let Ok(Json::Object(fields)) = serde_json::to_value(stored) {
                         status.fields = fields;
                     }
                     status.conditions.push(ready(known));
+                } else if !errors.is_empty() {
+                    // No gateway runs it, whatever its status said before.
+                    status.fields.insert("state".to_owned(), json!("Failed"));
+                    let error = shortened(&errors.join("; "));
+                    status.fields.insert("lastError".to_owned(), json!(error));
+                    status.conditions.push(invalid());
                 }
             }
             Some(DefinitionKind::Workflow) => {
@@ -89,6 +112,8 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, Definitio
                     let known = |tool: &str| state.catalog.get(tool).is_some();
                     let find = |name: &str| view.workflows.get(name).map(|found| &**found);
                     status.conditions.push(usable(&workflow.missing_tools(find, known)));
+                } else if !errors.is_empty() {
+                    status.conditions.push(invalid());
                 }
             }
             Some(DefinitionKind::ServiceClass) => {
@@ -96,8 +121,12 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, Definitio
                 if let Some(known) = view.classes.values().find(|known| known.path == *path) {
                     let tools = known.class.spec.required_tools();
                     status.fields.insert("referencedTools".to_owned(), json!(tools));
+                    status.conditions.push(usable(&missing_tools(state, &known.class.spec)));
+                } else if !errors.is_empty() {
+                    status.conditions.push(invalid());
                 }
             }
+            // Whether a service runs is reported with its state.
             Some(
                 DefinitionKind::Service
                 | DefinitionKind::Cli
@@ -106,9 +135,27 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, Definitio
             )
             | None => (),
         }
-        Some((path.clone(), status))
+        (path.clone(), CurrentStatus { status, is_transitional })
     };
-    view.generations.iter().filter_map(status).collect()
+    view.generations.iter().map(status).collect()
+}
+
+/// Whether a service is running.
+pub(crate) fn service_ready(record: &ServiceRecord) -> StatusCondition {
+    let (holds, reason) = match record.state.as_str() {
+        "running" => (true, "Running"),
+        "waiting" | "starting" => (false, "Starting"),
+        "stopping" => (false, "Stopping"),
+        "stopped" => (false, "Stopped"),
+        "failed" | "retrying" => (false, "Failed"),
+        _ => (false, "Unknown"),
+    };
+    let message = match (holds, record.last_error.is_empty()) {
+        (true, _) => "the service is running".to_owned(),
+        (false, true) => "the service is not running".to_owned(),
+        (false, false) => shortened(&record.last_error),
+    };
+    StatusCondition { kind: "Ready", holds, reason, message }
 }
 
 /// The kind of the definition at a path, which begins with its plural.
@@ -160,7 +207,17 @@ fn ready(known: &ServerEntry) -> StatusCondition {
     StatusCondition { kind: "Ready", holds, reason, message }
 }
 
-/// Whether a workflow can be executed now.
+/// The condition of what no gateway can use.
+fn invalid() -> StatusCondition {
+    StatusCondition {
+        kind: "Ready",
+        holds: false,
+        reason: "Invalid",
+        message: "the definition is invalid".to_owned(),
+    }
+}
+
+/// Whether the tools of a workflow or a service class can be called now.
 fn usable(missing: &[String]) -> StatusCondition {
     let (holds, reason, message) = match missing.is_empty() {
         true => (true, "Available", "all its tools can be called".to_owned()),
@@ -188,4 +245,137 @@ fn tools(workflow: &Workflow) -> Vec<String> {
 
 fn shortened(text: &str) -> String {
     text.chars().take(LONGEST_MESSAGE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+    use muster_config::{Severity, mcpserver, serviceclass};
+    use muster_gateway::{condition::ServerCondition, dispatch::GatewaySnapshot};
+    use muster_workflow::service::ServiceRecord;
+    use serde_json::json;
+
+    use super::{CurrentStatus, service_ready, statuses};
+    use crate::{
+        circuit_breaker::CircuitBreaker,
+        status::ServerStatus,
+        store::{ClassFile, FileProblem, StatusCondition},
+        view::{Counts, ServerEntry, View},
+    };
+
+    fn view(path: &str) -> View {
+        View {
+            generations: Arc::new(BTreeMap::from([(PathBuf::from(path), 3)])),
+            ..View::default()
+        }
+    }
+
+    /// The only status of a view.
+    fn current(view: &View) -> CurrentStatus {
+        statuses(view, &GatewaySnapshot::default()).into_values().next().unwrap()
+    }
+
+    /// Type, status and reason of conditions.
+    fn shown(conditions: &[StatusCondition]) -> Vec<(&str, bool, &str)> {
+        conditions.iter().map(|found| (found.kind, found.holds, found.reason)).collect()
+    }
+
+    fn refused(path: &str) -> View {
+        let problem = FileProblem {
+            path: PathBuf::from(path),
+            line: None,
+            message: "spec.type: no".to_owned(),
+            fix: None,
+            severity: Severity::Error,
+        };
+        View { problems: Arc::new([problem]), ..view(path) }
+    }
+
+    fn with_server(condition: ServerCondition) -> View {
+        let server = mcpserver::parse("url: http://h/mcp\n", "a").unwrap().value;
+        let status = ServerStatus { condition, ..ServerStatus::idle(server.spec.kind) };
+        let path = PathBuf::from("mcpservers/a");
+        let entry = ServerEntry {
+            server: Arc::new(server),
+            path,
+            secret_changes: 0,
+            status,
+            counts: Counts::default(),
+            breaker: CircuitBreaker::new("a", 5),
+        };
+        View {
+            servers: BTreeMap::from([("a".to_owned(), Arc::new(entry))]),
+            ..view("mcpservers/a")
+        }
+    }
+
+    #[test]
+    fn a_definition_that_cannot_be_used_is_not_ready() {
+        let found = current(&refused("mcpservers/a")).status;
+        assert_eq!(found.fields["state"], "Failed");
+        assert_eq!(found.fields["lastError"], "spec.type: no");
+        let expected = [("Accepted", false, "Invalid"), ("Ready", false, "Invalid")];
+        assert_eq!(shown(&found.conditions), expected);
+        for path in ["workflows/a", "serviceclasses/a"] {
+            assert_eq!(shown(&current(&refused(path)).status.conditions), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_starts_is_accepted() {
+        let starting = current(&with_server(ServerCondition::Starting));
+        assert_eq!(
+            shown(&starting.status.conditions),
+            [("Accepted", true, "Valid"), ("Ready", false, "Starting")]
+        );
+        assert_eq!(starting.status.fields["state"], "Connecting");
+        assert!(starting.follows(None));
+        let connected = current(&with_server(ServerCondition::Connected));
+        assert!(connected.follows(Some(&starting.status)));
+        assert!(!connected.follows(Some(&connected.status)));
+        // What lasts only a moment is not reported for a definition that has a status.
+        assert!(!starting.follows(Some(&connected.status)));
+        let mut before = connected.status;
+        before.generation = Some(2);
+        assert!(starting.follows(Some(&before)));
+    }
+
+    #[test]
+    fn a_class_is_ready_when_its_tools_are_there() {
+        let with_tools = |tools: &str| {
+            let text = format!("serviceConfig: {{lifecycleTools: {tools}}}\n");
+            let class = serviceclass::parse(&text, "db").unwrap().value;
+            let path = PathBuf::from("serviceclasses/db");
+            let file = ClassFile { path, class: Arc::new(class) };
+            let classes = Arc::new(BTreeMap::from([("db".to_owned(), file)]));
+            current(&View { classes, ..view("serviceclasses/db") }).status
+        };
+        let missing = with_tools("{start: {tool: x_a}, stop: {tool: x_b}}");
+        assert_eq!(
+            shown(&missing.conditions),
+            [("Accepted", true, "Valid"), ("Ready", false, "ToolsMissing")]
+        );
+        assert_eq!(missing.fields["referencedTools"], json!(["x_a", "x_b"]));
+        let there = with_tools("{start: {tool: core_a}, stop: {tool: core_b}}");
+        assert_eq!(shown(&there.conditions)[1], ("Ready", true, "Available"));
+    }
+
+    #[test]
+    fn a_service_is_ready_while_it_runs() {
+        for (state, holds, reason) in [
+            ("running", true, "Running"),
+            ("waiting", false, "Starting"),
+            ("retrying", false, "Failed"),
+            ("stopped", false, "Stopped"),
+            ("unknown", false, "Unknown"),
+        ] {
+            let last_error = "no".to_owned();
+            let record =
+                ServiceRecord { state: state.to_owned(), last_error, ..ServiceRecord::default() };
+            let found = service_ready(&record);
+            assert_eq!(shown(std::slice::from_ref(&found)), [("Ready", holds, reason)]);
+            assert_eq!(found.message == "no", !holds, "{state}");
+        }
+    }
 }

@@ -92,7 +92,7 @@ pub struct DefinitionStatus {
     pub generation: Option<i64>,
     /// The fields of its kind; empty if they are not part of this report.
     pub fields: Map<String, Json>,
-    /// Its conditions; empty if they are not part of this report.
+    /// Its conditions. Those that are not part of this report stay.
     pub conditions: Vec<StatusCondition>,
 }
 

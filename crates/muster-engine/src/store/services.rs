@@ -17,6 +17,7 @@ use muster_workflow::service::{ServiceClass, ServiceRecord};
 use serde_json::Value as Json;
 
 use super::{ClassFile, ConfigStore, DefinitionStatus, Files, WriteError, write};
+use crate::resource_status::service_ready;
 
 /// The states of services in the state folder.
 const STATES: &str = "service_states";
@@ -65,7 +66,8 @@ impl ConfigStore {
         self.exclusively(move || write::put_state(&state, text.get())).await?;
         if let Some(sink) = self.definitions.status() {
             if let Ok(Json::Object(fields)) = serde_json::to_value(record) {
-                sink.report(path, DefinitionStatus { fields, ..DefinitionStatus::default() });
+                let conditions = vec![service_ready(record)];
+                sink.report(path, DefinitionStatus { generation: None, fields, conditions });
             }
             return Ok(());
         }
