@@ -18,6 +18,7 @@ mod kubeconfig;
 mod leader;
 mod object;
 mod reflector;
+mod secret_files;
 mod secrets;
 mod status;
 mod status_patch;
@@ -30,6 +31,7 @@ mod watching;
 pub use self::{
     access::{AccessError, ClusterAccess, ClusterEnvironment},
     cluster::{Cluster, ClusterError},
+    secret_files::SecretFile,
     store::InvalidNamespace,
     transfer::{Applied, Movable, Transfer, TransferError, read_all},
 };

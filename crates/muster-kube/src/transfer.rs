@@ -1,21 +1,27 @@
-//! Definitions moved between files and a cluster.
+//! Definitions copied between files and a cluster.
 
 use std::{io, path::Path};
 
-use muster_config::{documents, kinds::DefinitionKind, mcpserver, writer};
+use muster_config::{
+    crd::{self, ResourceDefinition},
+    documents,
+    kinds::{API_GROUP, API_VERSION, DefinitionKind},
+    writer,
+};
 use muster_engine::store::DefinitionStore;
 use serde_json::{Map, Value as Json, json};
 use thiserror::Error;
 
 use crate::{
     access::ClusterAccess,
-    api::{ApiClient, ApiError},
+    api::{ApiClient, ApiError, WriteMode},
     discovery,
     object::{self, KubeObject},
+    secret_files::{self, SecretFile},
     store::{InvalidNamespace, check_namespace, collection, is_name},
 };
 
-/// Why a definition cannot be moved.
+/// Why a definition cannot be copied.
 #[derive(Debug, Error)]
 pub enum TransferError {
     /// It cannot be read.
@@ -53,6 +59,8 @@ pub struct Movable {
     pub name: String,
     /// Its text, in the long form where its kind has one.
     pub text: String,
+    /// The files of the secrets that it refers to, if it is one of a file.
+    pub secrets: Vec<SecretFile>,
 }
 
 impl Movable {
@@ -105,46 +113,34 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A definition in the long form.
+/// A definition of a file as its resource has it.
 fn movable(kind: DefinitionKind, text: &str, stem: &str) -> Result<Movable, String> {
     let format = kind.format().ok_or("it has no format")?;
     format.check(text, stem).map_err(|error| error.to_string())?;
-    let moved = |name: String, text: String| Movable { kind, name, text };
-    let root = documents::json(text).map_err(|error| error.to_string())?;
-    if kind == DefinitionKind::McpServer && root.get("spec").is_none() {
-        // The short form has other defaults.
-        let mut server = mcpserver::parse(text, stem).map_err(|error| error.to_string())?.value;
-        server.status = mcpserver::McpServerStatus::default();
-        return Ok(moved(server.name.clone(), mcpserver::text(&server)));
+    let read = crd::from_file(kind, text, stem).map_err(|error| error.to_string())?;
+    let ResourceDefinition { name, metadata, spec } = read;
+    let mut spec = Json::Object(spec);
+    let mut secrets = Vec::new();
+    if kind == DefinitionKind::McpServer {
+        secret_files::rename(&mut spec, &mut secrets)?;
     }
-    let Some(file_kind) = kind.file_kind() else {
-        return Ok(moved(stem.to_owned(), text.to_owned()));
-    };
-    let (spec, metadata) = match root.get("spec") {
-        Some(spec) => (spec.clone(), root.get("metadata").cloned().unwrap_or_default()),
-        None => {
-            let mut spec = root.as_object().cloned().unwrap_or_default();
-            spec.remove("status");
-            let name = spec.remove("name").unwrap_or_default();
-            (Json::Object(spec), json!({"name": name}))
+    let text = match kind.file_kind() {
+        None => writer::object(&spec),
+        Some(file_kind) => {
+            let mut kept = Map::from_iter([("name".to_owned(), json!(name))]);
+            kept.extend(metadata);
+            writer::object(&json!({
+                "apiVersion": format!("{API_GROUP}/{API_VERSION}"),
+                "kind": file_kind,
+                "metadata": kept,
+                "spec": spec,
+            }))
         }
     };
-    let name = metadata.get("name").and_then(Json::as_str).filter(|name| !name.is_empty());
-    let name = name.unwrap_or(stem).to_owned();
-    let mut kept = Map::from_iter([("name".to_owned(), json!(name))]);
-    for key in ["labels", "annotations"] {
-        kept.extend(metadata.get(key).map(|value| (key.to_owned(), value.clone())));
-    }
-    let long = json!({
-        "apiVersion": root.get("apiVersion").cloned().unwrap_or_else(|| json!("muster.giantswarm.io/v1alpha1")),
-        "kind": file_kind,
-        "metadata": kept,
-        "spec": spec,
-    });
-    Ok(moved(name, writer::object(&long)))
+    Ok(Movable { kind, name, text, secrets })
 }
 
-/// A namespace that definitions are moved to or from.
+/// A namespace that definitions are copied to or from.
 #[derive(Debug)]
 pub struct Transfer {
     api: ApiClient,
@@ -169,28 +165,40 @@ impl Transfer {
         Ok(Self { api: ApiClient::new(access), namespace: namespace.to_owned() })
     }
 
-    /// Creates a resource, or replaces its spec.
+    /// Checks that the API server would take a resource. Nothing is stored.
+    pub async fn check(&self, movable: &Movable) -> Result<(), TransferError> {
+        self.write(movable, WriteMode::DryRun).await.map(drop)
+    }
+
+    /// Creates a resource, or replaces its spec. Labels and annotations are added to those that it has.
     pub async fn apply(&self, movable: &Movable) -> Result<Applied, TransferError> {
+        self.write(movable, WriteMode::Store).await
+    }
+
+    async fn write(&self, movable: &Movable, mode: WriteMode) -> Result<Applied, TransferError> {
         let failed = |error: ApiError| TransferError::Refused {
             place: movable.place(),
-            reason: error.to_string(),
+            reason: match error {
+                ApiError::NotFound => {
+                    format!("there is no such kind, or no namespace `{}`", self.namespace)
+                }
+                error => error.to_string(),
+            },
         };
         let object = movable.object(&self.namespace)?;
         let collection = collection(&self.namespace, movable.kind);
-        match self.api.create(&collection, &object).await {
+        match self.api.create_definition(&collection, &object, mode).await {
             Ok(_) => return Ok(Applied::Created),
             Err(ApiError::Exists) => (),
             Err(error) => return Err(failed(error)),
         }
         let at = format!("{collection}/{}", movable.name);
-        let mut known = self.api.get(&at).await.map_err(failed)?;
-        if known.get("spec") == object.get("spec") {
+        let known = self.api.get(&at).await.map_err(failed)?;
+        let next = merged(&known, &object);
+        if next == known {
             return Ok(Applied::Unchanged);
         }
-        if let (Json::Object(known), Some(spec)) = (&mut known, object.get("spec")) {
-            known.insert("spec".to_owned(), spec.clone());
-        }
-        self.api.replace(&at, &known).await.map_err(failed)?;
+        self.api.replace_definition(&at, &next, mode).await.map_err(failed)?;
         Ok(Applied::Changed)
     }
 
@@ -218,11 +226,28 @@ impl Transfer {
                     reason,
                 })?;
                 let text = without_cluster_fields(kind, &object.text);
-                found.push(Movable { kind, name, text });
+                found.push(Movable { kind, name, text, secrets: Vec::new() });
             }
         }
         Ok(found)
     }
+}
+
+/// A resource that exists, with the spec of another, and with the labels and annotations of both.
+fn merged(known: &Json, wanted: &Json) -> Json {
+    let mut next = known.clone();
+    let Json::Object(members) = &mut next else { return next };
+    members.extend(wanted.get("spec").map(|spec| ("spec".to_owned(), spec.clone())));
+    for key in ["labels", "annotations"] {
+        let Some(Json::Object(added)) = wanted.pointer(&format!("/metadata/{key}")) else {
+            continue;
+        };
+        let Some(Json::Object(metadata)) = members.get_mut("metadata") else { continue };
+        if let Json::Object(known) = metadata.entry(key).or_insert_with(|| json!({})) {
+            known.extend(added.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+    }
+    next
 }
 
 /// A text without what only a cluster knows.
@@ -245,22 +270,103 @@ fn without_cluster_fields(kind: DefinitionKind, text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use muster_config::kinds::DefinitionKind;
+    use muster_core::lock::Lock;
+    use serde_json::{Value as Json, json};
 
-    use super::Transfer;
-    use crate::testing::{Answer, api_that};
+    use super::{Applied, Movable, Transfer, merged, movable};
+    use crate::testing::{Answer, TestServer, api_that};
+
+    /// A namespace of an API server with these answers.
+    async fn transfer(
+        answers: impl Fn(&str, &str, &Json) -> Answer + Send + Sync + 'static,
+    ) -> (Transfer, TestServer) {
+        let (api, server) = api_that(answers).await;
+        let api = Arc::into_inner(api).unwrap();
+        (Transfer { api, namespace: "ns".to_owned() }, server)
+    }
 
     #[tokio::test]
     async fn a_name_from_an_api_server_is_no_path() {
         for (name, is_read) in [("fine", true), ("../../etc/cron", false), ("a/b", false)] {
-            let (api, _server) = api_that(move |_, _, _| {
+            let (transfer, _server) = transfer(move |_, _, _| {
                 let object = json!({"metadata": {"name": name}, "spec": {}});
                 Answer::Reply(200, json!({"metadata": {}, "items": [object]}))
             })
             .await;
-            let api = Arc::into_inner(api).unwrap();
-            let transfer = Transfer { api, namespace: "ns".to_owned() };
             assert_eq!(transfer.read_all().await.is_ok(), is_read, "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_restricts_callers_is_read_first() {
+        let (transfer, _server) = transfer(|_, _, _| {
+            let object = json!({"metadata": {"name": "a"}, "spec": {}});
+            Answer::Reply(200, json!({"metadata": {}, "items": [object]}))
+        })
+        .await;
+        let found = transfer.read_all().await.unwrap();
+        let first: Vec<_> = found.iter().take(3).map(Movable::place).collect();
+        assert_eq!(first, ["toolpolicies/a", "toolsets/a", "mcpservers/a"]);
+    }
+
+    #[tokio::test]
+    async fn a_check_stores_nothing() {
+        let asked = Arc::new(Lock::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let known = json!({"metadata": {"name": "a", "labels": {"theirs": "1"}}, "spec": {}});
+        let (transfer, _server) = transfer(move |method, path, _| {
+            seen.lock().push(format!("{method} {}", path.contains("dryRun=All")));
+            match method {
+                "POST" => Answer::Reply(409, json!({"reason": "AlreadyExists"})),
+                _ => Answer::Reply(200, known.clone()),
+            }
+        })
+        .await;
+        let server = movable(DefinitionKind::McpServer, "url: http://h/mcp\n", "a").unwrap();
+        transfer.check(&server).await.unwrap();
+        assert_eq!(*asked.lock(), ["POST true", "GET false", "PUT true"]);
+        asked.lock().clear();
+        assert_eq!(transfer.apply(&server).await.unwrap(), Applied::Changed);
+        assert_eq!(*asked.lock(), ["POST false", "GET false", "PUT false"]);
+    }
+
+    #[test]
+    fn labels_and_annotations_are_added() {
+        let known = json!({
+            "metadata": {"name": "a", "labels": {"theirs": "1", "both": "old"}},
+            "spec": {"a": 1},
+            "status": {"s": 1},
+        });
+        let wanted = json!({
+            "metadata": {"name": "a", "labels": {"both": "new"}, "annotations": {"x": "y"}},
+            "spec": {"b": 2},
+        });
+        let after = merged(&known, &wanted);
+        let expected = json!({
+            "metadata": {
+                "name": "a",
+                "labels": {"theirs": "1", "both": "new"},
+                "annotations": {"x": "y"},
+            },
+            "spec": {"b": 2},
+            "status": {"s": 1},
+        });
+        assert_eq!(after, expected);
+        assert_eq!(merged(&after, &wanted), after);
+    }
+
+    #[test]
+    fn secrets_of_files_become_keys_of_secrets() {
+        let text = "command: run\nenv: {T: 'secret://github.GITHUB_TOKEN', U: 'secret://plain'}\n";
+        let server = movable(DefinitionKind::McpServer, text, "a").unwrap();
+        assert!(server.text.contains("secret://github/GITHUB_TOKEN"), "{}", server.text);
+        assert!(server.text.contains("U: secret://plain"), "{}", server.text);
+        let found: Vec<String> =
+            server.secrets.iter().map(|secret| format!("{secret:?}")).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        let refused =
+            movable(DefinitionKind::McpServer, "command: run\nargs: ['secret://A_B']\n", "a");
+        assert!(refused.unwrap_err().contains("`A_B`"));
     }
 }

@@ -12,12 +12,12 @@ pub(crate) use self::transfer::run;
 #[cfg(not(feature = "kubernetes"))]
 use {crate::error::CommandError, std::process::ExitCode};
 
-/// Move definitions from files to Kubernetes resources, or back
+/// Copy definitions from files to Kubernetes resources, or back
 ///
-/// To Kubernetes, prints the manifests of every MCP server, workflow, service class, service, CLI, policy and toolset in
-/// the configuration directory, for `kubectl apply -f -`, or applies them with --apply. To files, writes the resources of a namespace into the
-/// folders of a directory; a file that exists and differs is never replaced. What a definition refers to, such as
-/// secrets, does not move with it.
+/// To Kubernetes, prints the manifests of every policy, toolset, MCP server, workflow, service class, service and CLI in
+/// the configuration directory, for `kubectl apply -f -`, or applies them with --apply, which checks all of them before it
+/// changes anything. To files, writes the resources of a namespace into the folders of a directory; a file that exists and
+/// differs is never replaced. What a definition refers to, such as secrets, is not copied with it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
