@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// How long the first lists may take: an API server that is being restarted is waited for.
-const FIRST_LISTS: Duration = Duration::from_secs(60);
+const INITIAL_SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long what is written at the end may take.
-const LONGEST_END: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
@@ -57,6 +57,8 @@ pub struct Cluster {
     namespace: String,
     identity: String,
     leading: watch::Receiver<bool>,
+    /// The part in the election, until it begins.
+    candidate: Option<Candidate>,
     tasks: TaskTracker,
     /// Ends the part in the election.
     end: CancellationToken,
@@ -66,6 +68,8 @@ pub struct Cluster {
 
 impl Cluster {
     /// Connects, and waits until every definition of the namespace is known. `host` is the name of the pod or machine.
+    ///
+    /// The gateway takes part in the election only after [`campaign`](Self::campaign).
     pub async fn connect(
         access: ClusterAccess,
         namespace: &str,
@@ -89,7 +93,7 @@ impl Cluster {
             let following = reflector::follow(api, cache, kind, store.collection(kind));
             tasks.spawn(until(stop.clone(), following));
         }
-        if timeout(FIRST_LISTS, cache.synced()).await.is_err()
+        if timeout(INITIAL_SYNC_TIMEOUT, cache.synced()).await.is_err()
             && let Some((kind, reason)) = cache.unread()
         {
             stop.cancel();
@@ -98,12 +102,31 @@ impl Cluster {
         }
         let candidate = Candidate::new(Arc::clone(&api), namespace, &identity);
         let leading = candidate.leading();
-        tasks.spawn(candidate.run(end.clone()));
         let statuses =
             status::keep(Arc::clone(&api), Arc::clone(&cache), Arc::clone(&store), leading.clone());
         tasks.spawn(until(stop.clone(), statuses));
-        let namespace = namespace.to_owned();
-        Ok(Self { api, cache, store, secrets, namespace, identity, leading, tasks, end, stop })
+        let (namespace, candidate) = (namespace.to_owned(), Some(candidate));
+        Ok(Self {
+            api,
+            cache,
+            store,
+            secrets,
+            namespace,
+            identity,
+            leading,
+            candidate,
+            tasks,
+            end,
+            stop,
+        })
+    }
+
+    /// Takes part in the election from now on. A gateway that cannot serve must not: it would hold the lease, and write no
+    /// status.
+    pub fn campaign(&mut self) {
+        if let Some(candidate) = self.candidate.take() {
+            self.tasks.spawn(candidate.run(self.end.clone()));
+        }
     }
 
     /// The definitions of the namespace.
@@ -138,7 +161,7 @@ impl Cluster {
         self.end.cancel();
         self.tasks.close();
         self.stop.cancel();
-        if timeout(LONGEST_END, self.tasks.wait()).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::debug!("{} tasks of the cluster did not end in time", self.tasks.len());
         }
     }

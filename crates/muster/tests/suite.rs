@@ -30,6 +30,8 @@ mod canary_peers;
 mod client;
 #[path = "suite/client_side.rs"]
 mod client_side;
+#[path = "suite/cluster.rs"]
+mod cluster;
 #[path = "suite/commands.rs"]
 mod commands;
 #[path = "suite/console.rs"]

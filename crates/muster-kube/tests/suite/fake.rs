@@ -104,7 +104,9 @@ impl FakeServer {
     pub(crate) async fn connect_to(&self, namespace: &str) -> Result<Cluster, ClusterError> {
         let path: PathBuf = self.folder.path().join("config");
         let access = ClusterAccess::by_kubeconfig(&path).unwrap();
-        Cluster::connect(access, namespace, "pod").await
+        let mut cluster = Cluster::connect(access, namespace, "pod").await?;
+        cluster.campaign();
+        Ok(cluster)
     }
 }
 
@@ -250,9 +252,11 @@ impl FakeApi {
                 let Some(mut object) = self.objects.lock().get(path).cloned() else {
                     return refused(404, "NotFound");
                 };
-                for (key, value) in body["status"].as_object().unwrap() {
-                    object["status"][key] = value.clone();
+                let version = &body["metadata"]["resourceVersion"];
+                if version.is_string() && *version != object["metadata"]["resourceVersion"] {
+                    return refused(409, "Conflict");
                 }
+                merge(&mut object["status"], &body["status"]);
                 let stored = self.store(collection, name, object);
                 self.statuses.send_modify(|count| *count += 1);
                 (200, stored)
@@ -300,6 +304,23 @@ impl FakeApi {
                 () = news => (),
                 () = broken.cancelled() => return,
             }
+        }
+    }
+}
+
+/// Applies a merge patch (RFC 7396).
+fn merge(target: &mut Json, patch: &Json) {
+    let Json::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        match value {
+            Json::Null => drop(target.as_object_mut().unwrap().remove(key)),
+            value => merge(&mut target[key], value),
         }
     }
 }

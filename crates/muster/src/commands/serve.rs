@@ -135,7 +135,9 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let hastened = process::stop_requested_times(2);
     let settings = Arc::clone(&files.settings);
-    let cluster = ClusterMode::of(&settings).await?;
+    let Some(mut cluster) = ClusterMode::of(&settings).await? else {
+        return Ok(DrainOutcome::Finished);
+    };
     let (store, files) = cluster.definitions(store, files);
     let aggregator = &Aggregator {
         port: args.port.unwrap_or(settings.aggregator.port),
@@ -173,7 +175,7 @@ async fn serve(
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
-    cluster.record_events(&engine);
+    cluster.report(&engine);
     let surface = surface(args, &settings.search, &engine, state.path(), replica.as_ref());
     let dispatcher = dispatcher(&engine, &telemetry, surface.name());
     let parts = (&dispatcher, &engine);

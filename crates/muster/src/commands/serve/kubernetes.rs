@@ -13,6 +13,7 @@ use muster_engine::{
 use {
     crate::process,
     muster_client::env_vars,
+    muster_config::kinds::DefinitionKind,
     muster_kube::{Cluster, ClusterAccess, ClusterEnvironment},
     std::{path::PathBuf, time::Duration},
 };
@@ -31,26 +32,31 @@ pub(super) struct ClusterMode {
 
 #[cfg(feature = "kubernetes")]
 impl ClusterMode {
-    /// Connects to the cluster, if the settings say so.
-    pub(super) async fn of(settings: &Settings) -> Result<Self, CommandError> {
+    /// Connects to the cluster, if the settings say so. None if the process was asked to stop before.
+    pub(super) async fn of(settings: &Settings) -> Result<Option<Self>, CommandError> {
         if !settings.kubernetes {
-            return Ok(Self { cluster: None });
+            return Ok(Some(Self { cluster: None }));
         }
         let namespace = settings.namespace();
         tracing::info!("definitions are resources in namespace `{namespace}`");
-        let access = access()?;
+        let access = access().map_err(|error| {
+            error.hint(
+                "run it in a pod, set KUBECONFIG, or write `kubernetes: false` in config.yaml",
+            )
+        })?;
         let host = env_vars::get("HOSTNAME").unwrap_or_else(|| "muster".to_owned());
         let connected = tokio::select! {
             connected = Cluster::connect(access, namespace, &host) => connected,
             () = process::stop_requested() => {
-                return Err(CommandError::new("stopped before the cluster was read"));
+                tracing::info!("stopped before the definitions were read");
+                return Ok(None);
             }
         };
         let cluster = connected.map_err(|error| {
             CommandError::new(error.to_string())
                 .hint("check the CustomResourceDefinitions and the rights of the gateway")
         })?;
-        Ok(Self { cluster: Some(cluster) })
+        Ok(Some(Self { cluster: Some(cluster) }))
     }
 
     /// The configuration with the definitions of the cluster.
@@ -58,6 +64,7 @@ impl ClusterMode {
         match &self.cluster {
             None => (store, files),
             Some(cluster) => {
+                warn_of_files(&store);
                 let store = store.with_definitions(cluster.definitions());
                 let files = store.load(&Files::default());
                 (store, files)
@@ -77,10 +84,12 @@ impl ClusterMode {
         self.cluster.as_ref().map(Cluster::secrets)
     }
 
-    /// Writes Kubernetes Events.
-    pub(super) fn record_events(&self, engine: &Engine) {
-        if let Some(cluster) = &self.cluster {
+    /// Writes Kubernetes Events from now on, and statuses if no other gateway does. Only for a gateway that serves: one
+    /// that fails at its start must not hold the lease.
+    pub(super) fn report(&mut self, engine: &Engine) {
+        if let Some(cluster) = &mut self.cluster {
             cluster.record_events(engine.journal());
+            cluster.campaign();
         }
     }
 
@@ -106,19 +115,35 @@ pub(crate) fn access() -> Result<ClusterAccess, CommandError> {
         service_port: env_vars::get("KUBERNETES_SERVICE_PORT"),
         home: env_vars::get("HOME").map(PathBuf::from),
     };
-    ClusterAccess::find(&environment).map_err(|error| {
-        CommandError::new(error.to_string())
-            .hint("run it in a pod, set KUBECONFIG, or write `kubernetes: false` in config.yaml")
-    })
+    ClusterAccess::find(&environment).map_err(|error| CommandError::new(error.to_string()))
+}
+
+/// Warns of definitions in files, which have no effect beside those of a cluster.
+#[cfg(feature = "kubernetes")]
+fn warn_of_files(store: &ConfigStore) {
+    let files = store.definitions();
+    let has_files = |kind: &DefinitionKind| {
+        files.list(*kind).is_ok_and(|paths| paths.is_some_and(|paths| !paths.is_empty()))
+    };
+    let folders: Vec<&str> =
+        DefinitionKind::ALL.into_iter().filter(has_files).map(DefinitionKind::folder).collect();
+    if !folders.is_empty() {
+        tracing::warn!(
+            "the files in {} of {} are not read, because of `kubernetes: true`: copy them to the cluster with \
+             `muster migrate kubernetes`",
+            folders.join(", "),
+            store.root().display()
+        );
+    }
 }
 
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, clippy::unused_self, reason = "the other build does something")]
 impl ClusterMode {
     /// Refuses the setting.
-    pub(super) async fn of(settings: &Settings) -> Result<Self, CommandError> {
+    pub(super) async fn of(settings: &Settings) -> Result<Option<Self>, CommandError> {
         match settings.kubernetes {
-            false => Ok(Self {}),
+            false => Ok(Some(Self {})),
             true => Err(CommandError::new("this build has no support for `kubernetes: true`")),
         }
     }
@@ -139,7 +164,7 @@ impl ClusterMode {
     }
 
     /// Nothing.
-    pub(super) fn record_events(&self, _: &Engine) {}
+    pub(super) fn report(&mut self, _: &Engine) {}
 
     /// Shuts the engine down.
     pub(super) async fn shut_down(self, engine: Engine) {
