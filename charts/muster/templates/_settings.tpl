@@ -1,4 +1,4 @@
-{{- /* The default of `networkPolicy.to`: every pod of the cluster. */ -}}
+{{- /* Peers of a NetworkPolicy that are every pod of the cluster, and the default of `networkPolicy.to`. */ -}}
 {{- define "muster.wholeCluster" -}}
 {{- list (dict "namespaceSelector" dict) | toJson -}}
 {{- end -}}
@@ -137,7 +137,7 @@ aggregator:
       {{- end }}
     {{- end }}
 access:
-  # A service mesh or sidecar connects from within the pod, as whichever user it runs.
+  # A service mesh or sidecar connects from within the pod, under its own user ID.
   mode: token
   allowedHosts:
     {{- include "muster.hosts" . | nindent 4 }}
@@ -213,6 +213,22 @@ metrics:
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- range $path := list "aggregator.oauth.server.encryptionKey" "aggregator.oauth.server.registrationToken" "aggregator.oauth.server.dex.clientSecret" "aggregator.oauth.server.google.clientSecret" "aggregator.oauth.server.storage.valkey.password" "aggregator.oauth.mcpClient.clientSecret" "replicas.encryptionKey" "replicas.valkey.password" -}}
+{{- $value := $settings -}}
+{{- range $key := splitList "." $path -}}
+{{- if kindIs "map" $value -}}
+{{- $value = get $value $key -}}
+{{- else -}}
+{{- $value = "" -}}
+{{- end -}}
+{{- end -}}
+{{- if $value -}}
+{{- fail (printf "`muster.config.%s` would be readable in the ConfigMap\nhint: set `%sFile` to a file that `extraVolumes` mounts from a Secret" $path $path) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $muster.extraCaFile.secret.name (has (dir $muster.extraCaFile.path) (list "." "/" "/etc" "/etc/muster" "/etc/ssl" "/etc/ssl/certs" "/state" "/tmp")) -}}
+{{- fail (printf "`muster.extraCaFile.path` is in `%s`, which the certificates would hide\nhint: name a folder of its own, as in `/etc/muster-ca/ca.crt`" (dir $muster.extraCaFile.path)) -}}
+{{- end -}}
 {{- $replicas := get $settings "replicas" | default dict -}}
 {{- if and (or (include "muster.isReplicated" .) $replicas.enabled) (not (include "muster.hasValkey" .)) -}}
 {{- fail "more than one replica needs a Valkey, in which they share sessions and logins\nhint: set `valkey.enabled`, or `muster.oauth.server.storage` to your own\nhint: or set `replicaCount: 1` and `autoscaling.enabled: false`" -}}
@@ -222,7 +238,7 @@ metrics:
 {{- end -}}
 {{- if $replicas.enabled -}}
 {{- $login := dig "aggregator" "oauth" "server" dict $settings -}}
-{{- if not (or $replicas.encryptionKey $replicas.encryptionKeyFile $login.encryptionKey $login.encryptionKeyFile) -}}
+{{- if not (or $replicas.encryptionKeyFile $login.encryptionKeyFile) -}}
 {{- fail "what replicas share in Valkey is encrypted, but there is no key\nhint: leave `muster.oauth.server.encryptionKey` at `true`\nhint: or set `muster.config.replicas.encryptionKeyFile` to a file that `extraVolumes` mounts" -}}
 {{- end -}}
 {{- if and $hasLogins (ne (dig "storage" "type" "memory" $login) "valkey") -}}
@@ -250,6 +266,14 @@ metrics:
 {{- if and .Values.gatewayAPI.httpRoute.enabled (not .Values.gatewayAPI.httpRoute.parentRefs) -}}
 {{- fail "`gatewayAPI.httpRoute.parentRefs` is empty: name the Gateway that serves the route" -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The secrets that are written in the values. Those in Secrets of others, and generated ones, are not known here. */ -}}
+{{- define "muster.givenSecrets" -}}
+{{- $oauth := .Values.muster.oauth -}}
+{{- $server := $oauth.server -}}
+{{- $given := list $server.dex.clientSecret $server.google.clientSecret $server.encryptionKey $server.registrationToken -}}
+{{- toJson (concat $given (list $server.storage.valkey.password .Values.valkey.auth.password .Values.muster.observability.otel.headers)) -}}
 {{- end -}}
 
 {{- /* Whether any secret is mounted as a file. */ -}}
