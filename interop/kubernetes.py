@@ -4,13 +4,14 @@
     kubernetes.py MUSTER
 
 Applies the CustomResourceDefinitions of the chart and the original's sample manifests, runs gateways with exactly the
-rights of the chart's role, and checks statuses, Events, Secrets, the change of the leader, watches that break, a restart
-of the API server, and `muster migrate`. A request that the API server denies is a failure. Exit status 1 when a check
+rights of the chart's role, and checks statuses, Events, Secrets, older CustomResourceDefinitions, starts that fail, the
+change of the leader, watches that break, a restart of the API server, and `muster migrate`. A request that the API server denies is a failure. Exit status 1 when a check
 failed; the last line is `N passed, N failed`.
 """
 
 import base64
 import contextlib
+import datetime
 import http.server
 import json
 import os
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -109,24 +111,32 @@ class World:
         self.muster, self.folder, self.server, self.helm = muster, folder, server, helm
         self.user = f"system:serviceaccount:{NAMESPACE}:release-muster"
 
-    def gateway(self, name):
+    def gateway(self, name, namespace=NAMESPACE):
         """A gateway with the rights of the chart's service account, and its address."""
+        gateway = self.prepare(name, namespace).start()
+        wait_for(f"gateway {name}", lambda: request(f"{gateway.base}/health")[0] == 200)
+        return gateway
+
+    def prepare(self, name, namespace=NAMESPACE, port=None, server=None):
+        """A gateway that is not started yet. `server` is the address of another API server."""
         token = self.server.service_account(NAMESPACE, "release-muster")
         folder = self.folder / name
         folder.mkdir()
-        config = {"kubernetes": True, "namespace": NAMESPACE, "aggregator": {"port": free_port()}, "clis": {"bundled": "none"}}
+        config = {"kubernetes": True, "namespace": namespace, "aggregator": {"port": port or free_port()}, "clis": {"bundled": "none"}}
         (folder / "config.yaml").write_text(json.dumps(config))
         # Of the folder only config.yaml is read.
         (folder / "mcpservers").mkdir()
         (folder / "mcpservers/file.yaml").write_text("url: http://127.0.0.1:1/mcp\n")
+        kubeconfig = self.server.kubeconfig(folder / "kubeconfig", token)
+        if server:
+            kubeconfig.write_text(kubeconfig.read_text().replace(self.server.url, server))
         environment = {
-            **os.environ, "KUBECONFIG": str(self.server.kubeconfig(folder / "kubeconfig", token)), "HOSTNAME": name,
+            **os.environ, "KUBECONFIG": str(kubeconfig), "HOSTNAME": name,
             "HOME": str(folder), "XDG_STATE_HOME": str(folder / "xdg")}
         gateway = Process(["env", *(f"{k}={v}" for k, v in environment.items()), self.muster, "serve", "--config-path",
-                           str(folder), "--state-path", str(folder / "state")], folder / "log.txt").start()
+                           str(folder), "--state-path", str(folder / "state")], folder / "log.txt")
         gateway.folder, gateway.environment = folder, environment
         gateway.base = f"http://localhost:{config['aggregator']['port']}"
-        wait_for(f"gateway {name}", lambda: request(f"{gateway.base}/health")[0] == 200)
         return gateway
 
     def apply(self, kind, name, spec):
@@ -246,6 +256,7 @@ def check_tools(tally, world, gateway, backend):
     tally.check("core tools", "say which names a resource can have", (1, True), (code, "lower case" in said + wrong))
     code, said, wrong = world.run(gateway, "list", "mcpserver", "-o", "json", *endpoint)
     tally.check("core tools", "know nothing of files beside config.yaml", False, '"file"' in said)
+    tally.check("start", "files that are not read are named", True, "the files in mcpservers of" in gateway.log.read_text())
 
 
 def check_secrets(tally, world, backend):
@@ -285,21 +296,100 @@ def check_outage(tally, world, backend, gateway):
     return len(world.server.denied(world.user))
 
 
+def call_as_agent(gateway, tool, arguments):
+    """The answer to a call by an MCP client, as text."""
+    def send(session, body):
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18",
+                   **({"Mcp-Session-Id": session} if session else {})}
+        asked = urllib.request.Request(f"{gateway.base}/mcp", json.dumps({"jsonrpc": "2.0", **body}).encode(), headers)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return answer.headers.get("Mcp-Session-Id"), answer.read().decode()
+
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+    session, _ = send(None, {"id": 1, "method": "initialize", "params": client})
+    send(session, {"method": "notifications/initialized"})
+    call = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}}
+    return send(session, {"id": 2, "method": "tools/call", "params": call})[1]
+
+
+def check_older_definitions(tally, world, gateway, backend):
+    """The kinds of the original have no `approval`: a server that waits for it is refused, and not stored without it."""
+    file = CHART / "crds/mcpservers.yaml"
+    current = world.server.apply(file.read_text())[0]
+    current["metadata"] = {key: current["metadata"][key] for key in ("name", "annotations")}
+    older = json.loads(json.dumps({key: current[key] for key in ("apiVersion", "kind", "metadata", "spec")}))
+    spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["approval"]
+    world.server.apply(older)
+    path = world.server.path_of(GROUP, "MCPServer", NAMESPACE)
+    body = {"apiVersion": GROUP, "kind": "MCPServer", "metadata": {"name": "probe"}, "spec": {
+        "type": "sse", "url": backend.url, "approval": "pending"}}
+    # The API server takes the new schema after a moment, and drops the field from then on.
+    wait_for("the older definition", lambda: "approval" not in world.server.expect(
+        "POST", f"{path}?dryRun=All", body, None, "application/json")["spec"])
+    # A client that is no operator: its servers wait for approval.
+    arguments = {"name": "unapproved", "type": "streamable-http", "url": backend.url, "autoStart": True}
+    said = call_as_agent(gateway, "core_mcpserver_create", arguments)
+    tally.check("older definitions", "refuse what they would drop", (True, True), ("approval" in said, "CustomResourceDefinitions" in said))
+    tally.check("older definitions", "nothing is stored without it", 404, world.server.request("GET", f"{path}/unapproved")[0])
+    world.server.apply(file.read_text())
+    wait_for("the definition of this version", lambda: "approval" in world.server.expect(
+        "POST", f"{path}?dryRun=All", body, None, "application/json")["spec"])
+    call_as_agent(gateway, "core_mcpserver_create", arguments)
+    tally.check("older definitions", "it is stored with those of this version", "pending", world.get("mcpservers", "unapproved")["spec"].get("approval"))
+    world.delete("mcpservers", "unapproved")
+
+
+def check_starts(tally, world):
+    """Gateways that never serve: one whose port is taken, and one whose API server does not answer."""
+    namespace = world.server.create_namespace("busy")
+    _, role, _ = world.helm("template", "release", CHART, "--namespace", NAMESPACE, "--show-only", "templates/rbac.yaml",
+                            "--set", "muster.tokens.existingSecret=tokens", "--set", f"muster.namespace={namespace}")
+    world.server.apply(role, namespace)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        gateway = world.prepare("busy", namespace, port=taken.getsockname()[1]).start()
+        wait_for("the end of a gateway whose port is taken", lambda: not gateway.alive())
+        lease = LEASE.replace(f"/{NAMESPACE}/", f"/{namespace}/")
+        tally.check("start", "a gateway that cannot listen takes no lease", 404, world.server.request("GET", lease)[0])
+        # It accepts connections, and never answers.
+        gateway = world.prepare("waiting", server=f"https://127.0.0.1:{taken.getsockname()[1]}").start()
+        wait_for("a gateway that waits", lambda: "definitions are resources" in gateway.log.read_text())
+        gateway.child.terminate()
+        tally.check("start", "SIGTERM ends a gateway that waits for the API server", 0, gateway.child.wait(20))
+
+
 def check_leaders(tally, world, backend, first):
     wait_for("a leader", lambda: world.holder() == "first")
-    second = world.gateway("second")
-    tally.check("leader", "a second gateway leaves the lease alone", "first", world.holder())
     transitions = world.server.get(LEASE)["spec"]["leaseTransitions"]
+    second = world.gateway("second")
+
+    def renewed():
+        return datetime.datetime.fromisoformat(world.server.get(LEASE)["spec"]["renewTime"])
+
+    # For longer than a lease lasts that is not renewed.
+    began, lasts = renewed(), datetime.timedelta(seconds=world.server.get(LEASE)["spec"]["leaseDurationSeconds"])
+    wait_for("renewals", lambda: renewed() > began + lasts)
+    tally.check("leader", "a second gateway leaves the lease alone", ("first", transitions),
+                (world.holder(), world.server.get(LEASE)["spec"]["leaseTransitions"]))
     first.stop(signal.SIGKILL)
     wait_for("another leader", lambda: world.holder() == "second", LEADER_CHANGE)
     tally.check("leader", "another gateway takes the lease of a dead one", transitions + 1, world.server.get(LEASE)["spec"]["leaseTransitions"])
     world.apply("MCPServer", "next", {"type": "streamable-http", "url": backend.url, "autoStart": True})
     tally.check("leader", "and writes statuses", True, world.becomes("mcpservers", "next", "Ready", ("True", "Connected")))
-    third = world.gateway("third")
+
+    def ready_since():
+        found = world.get("mcpservers", "next")["status"]["conditions"]
+        return next((c["status"], c["lastTransitionTime"]) for c in found if c["type"] == "Ready")
+
+    before, third = ready_since(), world.gateway("third")
     second.stop()
     wait_for("the third leader", lambda: world.holder() == "third", LEADER_CHANGE)
-    tally.check("leader", "one that ends says nothing of servers that it disconnects", ("True", "Connected"),
-                world.conditions("mcpservers", "next")["Ready"])
+    # The new leader has compared every status when it has written this one.
+    world.apply("Toolset", "later", {"tools": ["x_b*"]})
+    world.becomes("toolsets", "later", "Accepted", ("True", "Valid"))
+    tally.check("leader", "one that ends says nothing of servers that it disconnects", before, ready_since())
     return third
 
 
@@ -322,6 +412,41 @@ def check_migration(tally, world, gateway):
             items = world.server.get(f"/apis/{GROUP}/namespaces/{namespace}/{plural}")["items"]  # noqa: B023
             return {item["metadata"]["name"]: item["spec"] for item in items}
         tally.check("migrate", f"{plural} are the same there", specs(NAMESPACE), specs(other))
+    code, said, wrong = world.run(gateway, "migrate", "files", "--namespace", "default", "--config-path", world.folder / "none")
+    tally.check("migrate", "a namespace without definitions is an error", (1, True), (code, "no definition in namespace `default`" in wrong))
+    check_hand_written(tally, world, gateway)
+
+
+def check_hand_written(tally, world, gateway):
+    """Files as people write them, which resources are stricter than."""
+    folder = world.folder / "by-hand"
+    for path, text in {
+        "policies/all.yaml": "default: enabled\ncallers: [{anonymous: yes, tools: {x_a: {args: {n: {max: '5'}}}}}]\n",
+        "toolsets/some.yaml": "tools: [x_a]\n",
+        "mcpservers/local.yaml": "command: run\nargs: [--port, 8080, true]\nenv: {LEVEL: 3, T: 'secret://local.API_TOKEN'}\nautoStart: 'no'\n",
+        "workflows/flow.yaml": "args: {city: string}\nsteps: [{id: one, tool: x_a}]\n",
+        "serviceclasses/db.yaml": "serviceConfig:\n  lifecycleTools:\n    start: {tool: x_a, outputs: {port: 8080}}\n    stop: {tool: x_b}\n",
+        "services/one.yaml": "serviceClassName: db\nautoStart: off\n",
+        "clis/git.yaml": "command: git\ntools: [{name: git_log, description: d, network: 'off', timeout: '30'}]\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text)
+    namespace = world.server.create_namespace("by-hand")
+    apply = ["migrate", "kubernetes", "--namespace", namespace, "--config-path", folder, "--apply"]
+    code, said, wrong = world.run(gateway, *apply)
+    order = [line.split("/")[0] for line in said.splitlines()]
+    tally.check("migrate", "files by hand become resources, policies first", (0, 7, ["toolpolicies", "toolsets", "mcpservers"]),
+                (code, len(order), order[:3]))
+    hint = f"kubectl -n {namespace} create secret generic local --from-file=API_TOKEN=secrets/local.API_TOKEN"
+    tally.check("migrate", "the Secrets to create are named", True, hint in wrong)
+    code, said, wrong = world.run(gateway, *apply)
+    tally.check("migrate", "they do not change the second time", (0, {"unchanged"}), (code, {line.split()[-1] for line in said.splitlines()}))
+    (folder / "toolsets/new.yaml").write_text("tools: [x_b]\n")
+    # The schema refuses the address, and no reader does.
+    (folder / "mcpservers/odd.yaml").write_text("url: 'http://?'\n")
+    code, said, wrong = world.run(gateway, *apply)
+    path = f"/apis/{GROUP}/namespaces/{namespace}/toolsets/new"
+    tally.check("migrate", "nothing is stored if one is refused", (1, "", 404), (code, said, world.server.request("GET", path)[0]))
 
 
 def main():
@@ -347,6 +472,8 @@ def main():
             check_tools(tally, world, gateway, backend)
             check_death(tally, world, backend)
             check_secrets(tally, world, backend)
+            check_older_definitions(tally, world, gateway, backend)
+            check_starts(tally, world)
             tally.check("rights", "no request was denied", [], sorted(set(server.denied(world.user))))
             before = check_outage(tally, world, backend, gateway)
             gateway = check_leaders(tally, world, backend, gateway)
