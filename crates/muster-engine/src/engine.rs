@@ -176,7 +176,7 @@ impl Engine {
             directory,
         };
         let workflows = workflows::Deps::of(&handle);
-        workflows::take_up(&workflows, &files, &views, &tasks);
+        workflows::resume_unfinished(&workflows, &files, &views, &tasks);
         let outputs = Outputs { state, view, changes: changes.clone() };
         let deps = reconcile::Deps {
             store: Arc::clone(&store),

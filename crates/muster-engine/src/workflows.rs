@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome},
+    caller_directory::CallerDirectory,
     policy::Permitted,
     spooled::ToolResult,
 };
@@ -37,7 +38,7 @@ use tokio::sync::watch;
 use self::{execution::RunningExecution, executions::Origin, host::Runner};
 pub(crate) use self::{
     executions::{Executions, GetError, Query, owner},
-    resume::take_up,
+    resume::resume_unfinished,
     source::{source, updated_source},
     unsaved::UnsavedRuns,
 };
@@ -61,6 +62,7 @@ pub(crate) struct Deps {
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) principals: Arc<Principals>,
     pub(crate) telemetry: Telemetry,
+    pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
 }
 
 impl Deps {
@@ -72,6 +74,7 @@ impl Deps {
             state: handle.state.clone(),
             principals: Arc::clone(&handle.principals),
             telemetry: handle.telemetry.clone(),
+            directory: handle.directory.clone(),
         }
     }
 
@@ -147,7 +150,7 @@ impl Workflows {
     ) -> Outcome {
         match self.interpret(cx, workflow, &live, None, input, past, detail).await {
             Some(ended) => self.end(workflow, live, ended).await,
-            None => live.disown().await,
+            None => live.disown(),
         }
     }
 

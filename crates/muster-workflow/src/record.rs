@@ -1,5 +1,4 @@
-//! The record of a run, and the journal that its record is restored from if the gateway ended during the
-//! run.
+//! The record of a run, and the journal that its record is restored from if the gateway ended during the run.
 
 use muster_core::{effect::Effect, hex};
 use serde::{Deserialize, Serialize};
@@ -125,6 +124,7 @@ const TRUNCATED: &str = "[truncated: payload exceeded retention size limit]";
 
 /// The status of a step that started and may not have ended.
 const INTERRUPTED: &str = "interrupted";
+const UNKNOWN_EFFECT: &str = "it is not known whether it was carried out";
 
 impl StepRecord {
     /// The record of a step that ran between two times.
@@ -205,6 +205,9 @@ pub struct RunStart {
     pub record: RunRecord,
     /// Its owner.
     pub subject: String,
+    /// The name of the static token that its caller presented.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// The toolset that its caller is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset: Option<String>,
@@ -218,6 +221,9 @@ pub struct RunStart {
     pub most_effect: Option<Effect>,
     /// The fingerprint of the workflow, whose definition may change between runs.
     pub definition: String,
+    /// Whether the journal is shared with other replicas, one of which continues the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// A parsed journal.
@@ -303,9 +309,7 @@ impl RunJournal {
             duration_ms: 0,
             input: JsonObject::new(),
             result: Json::Null,
-            error: Some(
-                "the gateway ended while it ran; nobody knows whether it was done".to_owned(),
-            ),
+            error: Some(format!("the gateway ended while it ran; {UNKNOWN_EFFECT}")),
             stored_as: result_name(key).to_owned(),
         });
         ended.chain(open).collect()
@@ -355,10 +359,10 @@ impl RunRecord {
     /// The record of an interrupted run, completed from its journal.
     pub fn interrupted(self, story: &RunJournal) -> Self {
         let error = match story.open.first() {
-            Some((key, ..)) => format!(
-                "interrupted: the gateway ended while step {} ran; nobody knows whether it was done",
-                result_name(key)
-            ),
+            Some((key, ..)) => {
+                let step = result_name(key);
+                format!("interrupted: the gateway ended while step {step} ran; {UNKNOWN_EFFECT}")
+            }
             None => "interrupted: the gateway ended between two steps".to_owned(),
         };
         let completed_at = match story.last.text.as_str() {

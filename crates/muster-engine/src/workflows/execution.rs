@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 
 use super::{
     executions::{Executions, Why},
-    shared_runs::SharedJournal,
+    shared_runs::{Ending, SharedJournal},
 };
 
 /// A running execution.
@@ -73,10 +73,10 @@ impl RunningExecution {
         }
     }
 
-    /// Leaves the execution to another replica.
-    pub(super) async fn disown(mut self) -> Outcome {
+    /// Leaves the execution to another replica, or closes it if none has taken it over.
+    pub(super) fn disown(mut self) -> Outcome {
         self.record = None;
-        self.executions.forget(&self.id).await;
+        self.executions.settle(self.id.clone(), Ending::Interrupted);
         let text = format!(
             "run {} stopped at this replica: the shared storage is not available, or another replica continues it",
             self.id
@@ -147,9 +147,10 @@ impl RunningExecution {
             steps,
             ..record
         };
+        let ending = self.shared.is_some().then(|| Ending::Ended(Box::new(record.clone())));
         self.executions.finish(record).await;
-        if let Some(shared) = &self.shared {
-            shared.close().await;
+        if let (Some(shared), Some(ending)) = (&self.shared, ending) {
+            self.executions.close_as(&self.id, shared, ending).await;
         }
     }
 }

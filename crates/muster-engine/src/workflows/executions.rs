@@ -3,6 +3,8 @@
 //! A running execution has a journal beside its record. After a crash the journal is what is known about
 //! it.
 
+mod replicas;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
@@ -19,7 +21,6 @@ use std::{
 use muster_core::{
     call::{Caller, Role},
     hex,
-    shared::ReplicaLink,
 };
 use muster_workflow::{
     JsonObject, Workflow,
@@ -35,7 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     execution::{RunningExecution, Written, now, write},
     index::Index,
-    shared_runs::{SharedJournal, SharedRuns},
+    shared_runs::{Ending, SharedJournal, SharedRuns},
 };
 
 /// Records may hold secrets.
@@ -119,46 +120,6 @@ impl Executions {
         Self { folder, tasks, live, index, ending, shared: None, ended }
     }
 
-    /// The same executions, which other replicas continue, and the other way round.
-    pub(crate) fn shared_by(self, link: Option<Arc<dyn ReplicaLink>>) -> Self {
-        Self { shared: link.map(SharedRuns::new), ..self }
-    }
-
-    /// The executions of all replicas, if there are several.
-    pub(super) const fn of_all_replicas(&self) -> Option<&SharedRuns> {
-        self.shared.as_ref()
-    }
-
-    /// Writes the journal and the record of an execution that this replica inherited. Blocks.
-    pub(super) fn inherit(&self, id: &str, lines: &[u8]) -> io::Result<Option<Left>> {
-        fs::create_dir_all(&self.folder)?;
-        let path = self.journal_path(id);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(FILE_MODE);
-        io::Write::write_all(&mut options.open(&path)?, lines)?;
-        let left = self.left_behind(&path);
-        if let Some(left) = &left {
-            self.put(&left.opened.record)?;
-        }
-        Ok(left)
-    }
-
-    /// Stores the record of an execution for other replicas.
-    pub(super) async fn publish(&self, id: &str) {
-        let path = self.record_path(id);
-        if let (Some(shared), Ok(record)) = (&self.shared, blocking(move || read(&path)).await) {
-            shared.store(&record).await;
-        }
-    }
-
-    /// Forgets an execution that another replica has.
-    pub(super) async fn forget(&self, id: &str) {
-        for path in [self.journal_path(id), self.record_path(id)] {
-            drop(tokio::fs::remove_file(path).await);
-        }
-        self.live.lock().await.remove(id);
-    }
-
     /// Executions that end from now on without a result are interrupted, not cancelled.
     pub(crate) fn interrupt(&self) {
         self.ending.cancel();
@@ -178,12 +139,14 @@ impl Executions {
             if name.starts_with(".tmp-") {
                 drop(fs::remove_file(&path));
             } else if path.extension().is_some_and(|ending| ending == JOURNAL) {
-                if self.shared.is_some() {
-                    // One of the replicas has the execution.
-                    drop(fs::remove_file(&path));
-                    continue;
+                match self.left_behind(&path) {
+                    Some(one) if one.opened.shared && self.shared.is_some() => {
+                        // One of the replicas has the execution, and its record.
+                        let record = self.record_path(&one.opened.record.execution_id);
+                        drop((fs::remove_file(&path), fs::remove_file(record)));
+                    }
+                    one => left.extend(one),
                 }
-                left.extend(self.left_behind(&path));
             }
         }
         left
@@ -193,10 +156,7 @@ impl Executions {
         let id = path.file_stem()?.to_string_lossy().into_owned();
         let bytes = fs::read(path).ok()?;
         let story = RunJournal::read(&String::from_utf8_lossy(&bytes));
-        let is_at_its_end = read(&self.record_path(&id)).is_ok_and(|record| match record.status {
-            RunState::Completed | RunState::Failed => true,
-            RunState::Inprogress | RunState::Interrupted => false,
-        });
+        let is_at_its_end = read(&self.record_path(&id)).is_ok_and(|record| has_ended(&record));
         match story.opened.clone() {
             Some(opened) if !is_at_its_end => Some(Left { opened, story }),
             None if !bytes.is_empty() => {
@@ -242,11 +202,13 @@ impl Executions {
         let opened = RunStart {
             record: record.clone(),
             subject: caller.subject.to_string(),
+            token: caller.token.as_deref().map(str::to_owned),
             toolset: caller.toolset.as_deref().map(str::to_owned),
             operator: caller.role == Role::Operator,
             depth: caller.depth,
             most_effect: caller.most_effect,
             definition: fingerprint(&workflow.spec),
+            shared: self.shared.is_some(),
         };
         let line = JournalEntry::Opened { at: began.clone(), opened: Box::new(opened) };
         // Not cancelled with the request: an execution whose caller has left is dropped, and then has a record.
@@ -270,6 +232,7 @@ impl Executions {
                 Ok(journal) => Some(journal),
                 Err(error) => {
                     self.live.lock().await.remove(&id);
+                    self.settle(id, Ending::Discarded);
                     return Err(io::Error::other(error));
                 }
             },
@@ -294,8 +257,8 @@ impl Executions {
                 Ok(live.shared_as(shared))
             }
             Err(error) => {
-                if let Some(shared) = shared {
-                    shared.close().await;
+                if let Some(journal) = shared {
+                    self.close_as(&id, &journal, Ending::Discarded).await;
                 }
                 self.live.lock().await.remove(&id);
                 Err(error)
@@ -323,20 +286,21 @@ impl Executions {
 
     /// Writes the record of an execution that ended, and removes its journal.
     pub(super) async fn finish(self: &Arc<Self>, record: RunRecord) {
-        if let Some(shared) = &self.shared {
-            shared.store(&record).await;
+        self.conclude(record).await;
+        if (self.ended.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_INTERVAL) {
+            // Lists delete old records, and nobody may ask for one.
+            let this = Arc::clone(self);
+            self.tasks.spawn(async move { drop(this.list(Query::default()).await) });
         }
+    }
+
+    async fn conclude(self: &Arc<Self>, record: RunRecord) {
         let (this, id) = (Arc::clone(self), record.execution_id.clone());
         let done = blocking(move || this.close(&record)).await;
         if let Err(error) = done {
             tracing::warn!("the record of run {id} cannot be written: {error}");
         }
         self.live.lock().await.remove(&id);
-        if (self.ended.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_INTERVAL) {
-            // Lists delete old records, and nobody may ask for one.
-            let this = Arc::clone(self);
-            self.tasks.spawn(async move { drop(this.list(Query::default()).await) });
-        }
     }
 
     fn close(&self, record: &RunRecord) -> io::Result<()> {
@@ -366,8 +330,7 @@ impl Executions {
             if let Some(shared) = shared
                 && why != Why::Suspended
             {
-                this.publish(&id).await;
-                shared.close().await;
+                this.close_shared(&id, &shared).await;
             }
             this.live.lock().await.remove(&id);
         };
@@ -422,27 +385,27 @@ impl Executions {
         }
         let path = self.record_path(id);
         let is_live = self.live.lock().await.contains(id);
-        match blocking(move || read(&path)).await {
-            Ok(record) if !is_for(record.owner.as_ref(), owner(caller).as_ref()) => Err(unknown()),
-            Ok(mut record) => {
-                if record.status == RunState::Inprogress && !is_live {
-                    record.status = RunState::Interrupted;
-                }
-                Ok(record)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let elsewhere = match &self.shared {
-                    Some(shared) => shared.record(id).await,
-                    None => None,
-                };
-                let is_theirs =
-                    |record: &RunRecord| is_for(record.owner.as_ref(), owner(caller).as_ref());
-                elsewhere.filter(is_theirs).ok_or_else(unknown)
-            }
+        let local = match blocking(move || read(&path)).await {
+            Ok(record) => Some(record),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                Err(GetError::Unreadable { id: id.to_owned(), reason: error.to_string() })
+                return Err(GetError::Unreadable { id: id.to_owned(), reason: error.to_string() });
             }
-        }
+        };
+        // Another replica may have continued an execution that did not end here.
+        let is_current = local.as_ref().is_some_and(|record| is_live || has_ended(record));
+        let elsewhere = match &self.shared {
+            Some(shared) if !is_current => shared.record(id).await,
+            Some(_) | None => None,
+        };
+        let local = local.map(|record| match record.status {
+            RunState::Inprogress if !is_live => {
+                RunRecord { status: RunState::Interrupted, ..record }
+            }
+            _ => record,
+        });
+        let is_theirs = |record: &RunRecord| is_for(record.owner.as_ref(), owner(caller).as_ref());
+        elsewhere.or(local).filter(is_theirs).ok_or_else(unknown)
     }
 
     fn put(&self, record: &RunRecord) -> io::Result<()> {
@@ -473,6 +436,14 @@ pub(crate) fn owner(caller: &Caller) -> Option<String> {
 /// Whether an execution of `owner` is visible to `asking`.
 pub(super) fn is_for(owner: Option<&String>, asking: Option<&String>) -> bool {
     owner.is_none() || owner == asking
+}
+
+/// Whether an execution came to its end, and not its gateway.
+const fn has_ended(record: &RunRecord) -> bool {
+    match record.status {
+        RunState::Completed | RunState::Failed => true,
+        RunState::Inprogress | RunState::Interrupted => false,
+    }
 }
 
 /// Reads one record.

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     Deps,
     resume::resume,
-    shared_runs::{Inherited, SharedRuns},
+    shared_runs::{Ending, Inherited},
 };
 use crate::view::View;
 
@@ -19,22 +19,22 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Looks for executions of dead replicas until the gateway shuts down.
 pub(super) async fn inherit(deps: Deps, views: watch::Receiver<Arc<View>>, tasks: TaskTracker) {
     tokio::select! {
-        () = keep_looking(&deps, &views, &tasks) => (),
+        () = watch_for_orphans(&deps, &views, &tasks) => (),
         () = deps.executions.interrupted() => (),
     }
 }
 
-async fn keep_looking(deps: &Deps, views: &watch::Receiver<Arc<View>>, tasks: &TaskTracker) {
+async fn watch_for_orphans(deps: &Deps, views: &watch::Receiver<Arc<View>>, tasks: &TaskTracker) {
     let Some(runs) = deps.executions.of_all_replicas() else { return };
     loop {
         sleep(INTERVAL).await;
-        let others = runs.of_others().await.unwrap_or_else(|error| {
+        let orphans = runs.orphans().await.unwrap_or_else(|error| {
             tracing::debug!("the executions of other replicas are not known: {error}");
             Vec::new()
         });
-        for run in others {
+        for run in orphans {
             match runs.inherit(&run).await {
-                Ok(Some(inherited)) => take_over(deps, views, tasks, runs, inherited).await,
+                Ok(Some(inherited)) => take_over(deps, views, tasks, inherited).await,
                 Ok(None) => (),
                 Err(error) => tracing::debug!("run {} is not taken over: {error}", run.id),
             }
@@ -46,7 +46,6 @@ async fn take_over(
     deps: &Deps,
     views: &watch::Receiver<Arc<View>>,
     tasks: &TaskTracker,
-    runs: &SharedRuns,
     inherited: Inherited,
 ) {
     let Inherited { id, lines, journal } = inherited;
@@ -58,22 +57,22 @@ async fn take_over(
     let left = match left.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(Some(left)) => left,
         // It never started, or has ended.
-        Ok(None) => return journal.close().await,
+        Ok(None) => return deps.executions.close_shared(&id, &journal).await,
         Err(error) => {
             // It is ours, and cannot be continued: it ends here.
             tracing::warn!("run {id} cannot be continued: {error}");
             let story = RunJournal::read(&String::from_utf8_lossy(&lines));
-            if let Some(opened) = &story.opened {
-                runs.store(&opened.record.clone().interrupted(&story)).await;
-            }
-            return journal.close().await;
+            let ending = match &story.opened {
+                Some(opened) => Ending::Ended(Box::new(opened.record.clone().interrupted(&story))),
+                None => Ending::Discarded,
+            };
+            return deps.executions.close_as(&id, &journal, ending).await;
         }
     };
     tracing::info!("run {id} of another replica, which died, is taken over");
     let view = Arc::clone(&views.borrow());
     let known = (&view.workflows, view.settings.namespace());
     if let Some(closed) = resume(deps, known, left, tasks, Some(journal)) {
-        deps.executions.publish(&id).await;
-        closed.close().await;
+        deps.executions.close_shared(&id, &closed).await;
     }
 }

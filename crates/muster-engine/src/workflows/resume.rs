@@ -3,13 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use muster_core::{
     backend::CallContext,
     call::{Caller, Role},
+    caller_directory::CallerQuery,
     client::NoClient,
 };
 use muster_gateway::dispatch::Dispatcher;
-use muster_workflow::{Workflow, report::ReplyDetail, run::CompletedSteps};
+use muster_workflow::{Workflow, record::RunStart, report::ReplyDetail, run::CompletedSteps};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +29,7 @@ use crate::{events::Reason, store::Files, view::View};
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Resumes or closes unfinished executions. Blocks while files are read.
-pub(crate) fn take_up(
+pub(crate) fn resume_unfinished(
     deps: &Deps,
     files: &Files,
     views: &watch::Receiver<Arc<View>>,
@@ -60,27 +62,58 @@ pub(super) fn resume(
     shared: Option<SharedJournal>,
 ) -> Option<SharedJournal> {
     let workflow = workflow_of(definitions, namespace, &left);
-    let past = workflow.as_ref().and_then(|workflow| {
-        let is_ours = left.opened.subject == *Caller::local().subject;
-        left.story.resumable(&workflow.spec).filter(|_| is_ours)
-    });
-    match (workflow, past) {
-        (Some(workflow), Some(past)) => {
+    let past = workflow.as_ref().and_then(|workflow| left.story.resumable(&workflow.spec));
+    match (workflow, past, caller_of(deps, &left.opened)) {
+        (Some(workflow), Some(past), Some(caller)) => {
             let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
-            tasks.spawn(go_on(workflows, workflow, left, past, shared));
+            tasks.spawn(continue_run(workflows, workflow, left, caller, past, shared));
             None
         }
-        (workflow, _) => {
+        (workflow, ..) => {
             give_up(deps, workflow.as_deref(), &left);
             shared
         }
     }
 }
 
-async fn go_on(
+/// The caller that an execution is continued for: it may do what it might have done before, not more.
+///
+/// There is none for a user who logged in, whose login this gateway does not have, nor for a token that was revoked or has
+/// expired since.
+fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
+    let caller = match &opened.token {
+        None => {
+            let toolset = opened.toolset.as_deref().map(Into::into);
+            Caller { role: Role::Operator, toolset, ..Caller::local() }
+        }
+        Some(name) => {
+            let directory = deps.directory.as_ref()?;
+            let tokens = directory.tokens().ok()?;
+            let token = tokens.iter().find(|token| token.name == *name)?;
+            let began: Timestamp = opened.record.started_at.parse().ok()?;
+            let is_same = i64::try_from(token.created).is_ok_and(|at| at <= began.as_second());
+            if token.is_expired || !is_same {
+                return None;
+            }
+            let (token, toolset) = (Some(name.clone()), opened.toolset.clone());
+            let query = CallerQuery { token, toolset, ..CallerQuery::default() };
+            directory.caller(&query).ok()?
+        }
+    };
+    let role = if opened.operator { Role::Operator } else { Role::Agent };
+    let role = role.min(caller.role);
+    (*caller.subject == *opened.subject).then(|| Caller {
+        role,
+        most_effect: opened.most_effect,
+        ..caller
+    })
+}
+
+async fn continue_run(
     workflows: Workflows,
     workflow: Arc<Workflow>,
     left: Left,
+    caller: Caller,
     past: CompletedSteps,
     shared: Option<SharedJournal>,
 ) {
@@ -112,13 +145,6 @@ async fn go_on(
         .with_principals(deps.principals.clone())
         .with_observer(deps.telemetry.observer());
     let client = NoClient::shared();
-    // It may do what it might have done before, neither more nor less.
-    let caller = Caller {
-        toolset: left.opened.toolset.as_deref().map(Into::into),
-        role: if left.opened.operator { Role::Operator } else { Role::Agent },
-        most_effect: left.opened.most_effect,
-        ..Caller::local()
-    };
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();
     tokio::select! {

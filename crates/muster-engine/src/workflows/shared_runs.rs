@@ -4,53 +4,65 @@
 //! dead, one other takes the execution over: it claims the succession, and appends to the log. A replica that only seemed
 //! dead finds that its next position is taken, and stops before the next step.
 //!
-//! **Guarantee:** an execution has one successor for each dead replica; a step that may have begun is not repeated unless it
-//! is idempotent.
+//! **Guarantee:** an execution has one successor for each dead replica, and none once it has ended; a step that may have
+//! begun is not repeated unless it is idempotent.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use muster_core::{
     lock::Lock,
     shared::{LogLimits, ReplicaLink, StoreError},
 };
-use muster_workflow::record::{JournalEntry, RunRecord};
+use muster_workflow::record::{JournalEntry, RunJournal, RunRecord, RunState};
 use tokio_util::sync::CancellationToken;
 
 /// The executions that are not finished, each as `ID/REPLICA`.
 const RUNS: &str = "runs";
-/// How long an execution may last, and the bound of its journal.
-const LIMITS: LogLimits = LogLimits { length: 10_000, ttl: Duration::from_secs(24 * 3600) };
+/// How long an execution may last, and the bound of its journal: two lines for each step of each item of a loop.
+const LIMITS: LogLimits = LogLimits { length: 100_000, ttl: Duration::from_secs(24 * 3600) };
 /// How long the journal of an execution that ended is known.
 const CLOSED: LogLimits = LogLimits { length: 1, ttl: Duration::from_secs(3600) };
 /// How long the record of an execution can be read at every replica.
 const RECORD_TTL: Duration = Duration::from_secs(24 * 3600);
 /// How long a replica may take to take an execution over.
 const SUCCESSION: Duration = Duration::from_secs(30);
+/// The line of a replica that takes an execution over, before its id.
+const TAKEN_OVER: &str = "taken over by ";
+/// The line of a replica that closes an execution, before its id. It is the last one.
+const CLOSED_BY: &str = "closed by ";
 
 /// The executions of all replicas.
 #[derive(Debug)]
 pub(super) struct SharedRuns {
     link: Arc<dyn ReplicaLink>,
+    /// The executions whose journals are written here.
+    held: Arc<Lock<BTreeSet<String>>>,
 }
 
 /// The shared journal of an execution that runs here.
 #[derive(Debug)]
 pub(super) struct SharedJournal {
     link: Arc<dyn ReplicaLink>,
+    held: Arc<Lock<BTreeSet<String>>>,
     id: String,
-    position: Lock<u64>,
+    /// The last position; `None` if it is not known whether the last line was appended.
+    position: Lock<Option<u64>>,
     /// Cancelled when the execution is not ours any more.
     pub(super) lost: CancellationToken,
 }
 
-/// An execution of another replica.
+/// An execution of a dead replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OthersRun {
+pub(super) struct Orphan {
     pub(super) id: String,
     replica: String,
 }
 
-/// An execution of a dead replica.
+/// An execution that was taken over.
 #[derive(Debug)]
 pub(super) struct Inherited {
     pub(super) id: String,
@@ -59,12 +71,32 @@ pub(super) struct Inherited {
     pub(super) journal: SharedJournal,
 }
 
+/// How an execution ends.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// It did not start.
+    Discarded,
+    /// It stopped; its record follows from its journal.
+    Interrupted,
+    /// It ended with this record.
+    Ended(Box<RunRecord>),
+}
+
+/// What became of an execution that this replica ran.
+#[derive(Debug, PartialEq)]
+pub(super) enum Settled {
+    /// Another replica has it.
+    TakenOver,
+    /// It is closed, with this record.
+    Closed(Option<Box<RunRecord>>),
+}
+
 impl SharedRuns {
     pub(super) fn new(link: Arc<dyn ReplicaLink>) -> Self {
-        Self { link }
+        Self { link, held: Arc::default() }
     }
 
-    /// Opens the journal of a new execution.
+    /// Opens the journal of a new execution. After an error it may exist: see [`settle`](Self::settle).
     pub(super) async fn open(
         &self,
         id: &str,
@@ -82,19 +114,19 @@ impl SharedRuns {
     }
 
     fn journal(&self, id: &str, position: u64) -> SharedJournal {
+        self.held.lock().insert(id.to_owned());
         SharedJournal {
             link: Arc::clone(&self.link),
+            held: Arc::clone(&self.held),
             id: id.to_owned(),
-            position: Lock::new(position),
+            position: Lock::new(Some(position)),
             lost: CancellationToken::new(),
         }
     }
 
-    /// Stores the record of an execution, for those who ask another replica.
+    /// Stores the record of an execution, so that other replicas can read it.
     pub(super) async fn store(&self, record: &RunRecord) {
-        let encoded = serde_json::to_vec(&record.clone().bounded()).unwrap_or_default();
-        let key = record_key(&record.execution_id);
-        if let Err(error) = self.link.state().put(&key, encoded, RECORD_TTL).await {
+        if let Err(error) = store(&*self.link, record).await {
             tracing::debug!("the record of a run is at this replica only: {error}");
         }
     }
@@ -106,37 +138,58 @@ impl SharedRuns {
         serde_json::from_slice(&stored).ok()
     }
 
-    /// The executions of other replicas.
-    pub(super) async fn of_others(&self) -> Result<Vec<OthersRun>, StoreError> {
+    /// The executions of dead replicas.
+    pub(super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         let runs = self.link.state().members(RUNS).await?;
-        let others = runs.iter().filter_map(|run| {
-            let (id, replica) = run.split_once('/')?;
-            (replica != self.link.id())
-                .then(|| OthersRun { id: id.to_owned(), replica: replica.to_owned() })
-        });
-        Ok(others.collect())
+        let mut by_replica: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (id, replica) in runs.iter().filter_map(|run| run.split_once('/')) {
+            by_replica.entry(replica).or_default().push(id);
+        }
+        by_replica.remove(self.link.id());
+        let mut orphans = Vec::new();
+        for (replica, ids) in by_replica {
+            match self.link.is_alive(replica).await {
+                Ok(true) => (),
+                Ok(false) => orphans.extend(
+                    ids.iter().map(|&id| Orphan { id: id.to_owned(), replica: replica.to_owned() }),
+                ),
+                Err(error) => tracing::debug!("replica {replica} may be alive: {error}"),
+            }
+        }
+        Ok(orphans)
     }
 
-    /// Takes an execution over if its replica is dead.
+    /// Takes an execution of a dead replica over.
     ///
     /// **Guarantee:** an error means that it was not taken over. From then on it must be continued or closed: while this
     /// replica is alive, no other one looks for it.
-    pub(super) async fn inherit(&self, run: &OthersRun) -> Result<Option<Inherited>, StoreError> {
-        let OthersRun { id, replica: dead } = run;
-        if self.link.is_alive(dead).await? {
-            return Ok(None);
-        }
+    pub(super) async fn inherit(&self, run: &Orphan) -> Result<Option<Inherited>, StoreError> {
+        let Orphan { id, replica: dead } = run;
         let (state, own) = (self.link.state(), self.link.id());
         // One replica at a time; what decides is the log.
         let succession = format!("run-successor:{id}");
         if !state.claim(&succession, own.as_bytes().to_vec(), SUCCESSION).await? {
             return Ok(None);
         }
-        let entries = state.entries(&log(id), 0).await?;
+        let log = self.read(id).await?;
+        if log.is_empty() || log.closed_by().is_some() {
+            // Without a line nothing ran. The position is taken, in case that its replica only seemed dead.
+            if !log.is_empty() || self.close_at(id, 1).await? {
+                self.bury(id, dead).await?;
+            }
+            return Ok(None);
+        }
+        if let Some(owner) = log.owner().filter(|owner| *owner != dead)
+            && (owner != own || self.held.lock().contains(id))
+        {
+            // It was taken over before, by a replica that could not say so.
+            state.join(RUNS, &member(id, owner), LIMITS.ttl).await?;
+            state.leave(RUNS, &member(id, dead)).await?;
+            return Ok(None);
+        }
         let start = state.get(&start_key(id)).await?;
-        let last = entries.last().map_or(0, |(position, _)| *position);
-        let journal = self.journal(id, last);
-        if !journal.append_text(format!("taken over by {own}").into_bytes(), LIMITS).await {
+        let journal = self.journal(id, log.last());
+        if !journal.append_text(format!("{TAKEN_OVER}{own}").into_bytes(), LIMITS).await {
             // It was not dead, or another replica was faster.
             return Ok(None);
         }
@@ -145,16 +198,114 @@ impl SharedRuns {
             Err(error) => Err(error),
         };
         if let Err(error) = named {
-            tracing::warn!("run {id} may be taken over once more: {error}");
+            tracing::warn!("run {id} is still listed with a dead replica: {error}");
         }
-        let lines = entries.into_iter().map(|(_, line)| line).filter(|line| line.starts_with(b"{"));
-        let lines: Vec<Vec<u8>> = lines.collect();
-        // The start may be the first line of the log as well.
-        let start = start.filter(|start| lines.first() != Some(start));
-        let lines = start.into_iter().chain(lines);
-        let lines = lines.flat_map(|line| [line, b"\n".to_vec()].concat()).collect();
-        Ok(Some(Inherited { id: id.clone(), lines, journal }))
+        Ok(Some(Inherited { id: id.clone(), lines: log.lines(start), journal }))
     }
+
+    /// Removes what is left of an execution that a dead replica closed, or never began.
+    async fn bury(&self, id: &str, dead: &str) -> Result<(), StoreError> {
+        let left = self.record(id).await.filter(|record| record.status == RunState::Inprogress);
+        if let Some(record) = left {
+            let error = "interrupted: the gateway ended before it stored the result".to_owned();
+            let record = RunRecord { status: RunState::Interrupted, error: Some(error), ..record };
+            store(&*self.link, &record).await?;
+        }
+        self.link.state().remove(&start_key(id)).await?;
+        self.link.state().leave(RUNS, &member(id, dead)).await
+    }
+
+    /// Closes an execution of this replica whose position in its journal is not known, because a line could not be
+    /// appended. It can be repeated after an error.
+    pub(super) async fn settle(
+        &self,
+        id: &str,
+        ending: &mut Ending,
+    ) -> Result<Settled, StoreError> {
+        let own = self.link.id();
+        loop {
+            let log = self.read(id).await?;
+            let is_closed = match log.closed_by().or_else(|| log.owner()) {
+                Some(owner) if owner != own => return Ok(Settled::TakenOver),
+                Some(_) | None => log.closed_by().is_some(),
+            };
+            if !is_closed && matches!(ending, Ending::Interrupted) {
+                // Closing drops the lines.
+                let start = self.link.state().get(&start_key(id)).await?;
+                let story = RunJournal::read(&String::from_utf8_lossy(&log.lines(start)));
+                if let Some(opened) = &story.opened {
+                    let record = opened.record.clone().interrupted(&story);
+                    *ending = Ending::Ended(Box::new(record));
+                }
+            }
+            if is_closed || self.close_at(id, log.last().saturating_add(1)).await? {
+                let record = match ending {
+                    Ending::Discarded | Ending::Interrupted => None,
+                    Ending::Ended(record) => Some(record.clone()),
+                };
+                conclude(&*self.link, id, record.as_deref()).await?;
+                return Ok(Settled::Closed(record));
+            }
+        }
+    }
+
+    async fn close_at(&self, id: &str, position: u64) -> Result<bool, StoreError> {
+        let line = format!("{CLOSED_BY}{}", self.link.id()).into_bytes();
+        self.link.state().append(&log_key(id), position, line, CLOSED).await
+    }
+
+    /// The whole log of an execution, which one request may not return.
+    async fn read(&self, id: &str) -> Result<SharedLog, StoreError> {
+        let mut log = SharedLog::default();
+        loop {
+            let page = self.link.state().entries(&log_key(id), log.last()).await?;
+            if page.is_empty() {
+                return Ok(log);
+            }
+            log.entries.extend(page);
+        }
+    }
+}
+
+/// The log of an execution: the lines of its journal, and who wrote them.
+#[derive(Debug, Default)]
+struct SharedLog {
+    entries: Vec<(u64, Vec<u8>)>,
+}
+
+impl SharedLog {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The last position.
+    fn last(&self) -> u64 {
+        self.entries.last().map_or(0, |(position, _)| *position)
+    }
+
+    /// The replica that closed the execution.
+    fn closed_by(&self) -> Option<&str> {
+        named(&self.entries.last()?.1, CLOSED_BY)
+    }
+
+    /// The last replica that took the execution over.
+    fn owner(&self) -> Option<&str> {
+        self.entries.iter().rev().find_map(|(_, line)| named(line, TAKEN_OVER))
+    }
+
+    /// The lines of the journal, after its start, which the log may have dropped.
+    fn lines(&self, start: Option<Vec<u8>>) -> Vec<u8> {
+        let lines = self.entries.iter().map(|(_, line)| line);
+        let lines: Vec<&Vec<u8>> = lines.filter(|line| line.starts_with(b"{")).collect();
+        let start = start.as_ref().filter(|start| lines.first() != Some(start));
+        let lines = start.into_iter().chain(lines);
+        lines.flat_map(|line| [line, b"\n".as_slice()].concat()).collect()
+    }
+}
+
+/// The replica that a line names after these words.
+fn named<'a>(line: &'a [u8], words: &str) -> Option<&'a str> {
+    std::str::from_utf8(line).ok()?.strip_prefix(words)
 }
 
 impl SharedJournal {
@@ -167,34 +318,55 @@ impl SharedJournal {
     }
 
     async fn append_text(&self, line: Vec<u8>, limits: LogLimits) -> bool {
-        let position = {
-            let mut position = self.position.lock();
-            *position += 1;
-            *position
-        };
-        let appended = self.link.state().append(&log(&self.id), position, line, limits).await;
+        // A position after one that another replica took would be accepted.
+        let Some(last) = self.position.lock().take() else { return false };
+        let position = last.saturating_add(1);
+        let appended = self.link.state().append(&log_key(&self.id), position, line, limits).await;
         let is_appended = appended.unwrap_or_else(|error| {
             tracing::warn!("run {} stops: {error}", self.id);
             false
         });
-        if !is_appended {
-            self.lost.cancel();
+        match is_appended {
+            true => *self.position.lock() = Some(position),
+            false => self.lost.cancel(),
         }
         is_appended
     }
 
-    /// Closes the journal of an execution that ended. Its position stays, for a replica that only seemed dead.
-    pub(super) async fn close(&self) {
-        if self.append_text(b"closed".to_vec(), CLOSED).await {
-            let run = member(&self.id, self.link.id());
-            if let Err(error) = self.link.state().leave(RUNS, &run).await {
-                tracing::warn!("run {} is closed again by another replica: {error}", self.id);
-            }
-        }
+    /// Closes the journal of an execution that ended, and stores its record. `false` if that is not certain: see
+    /// [`SharedRuns::settle`]. Its position stays, for a replica that only seemed dead.
+    pub(super) async fn close(&self, record: &RunRecord) -> bool {
+        let line = format!("{CLOSED_BY}{}", self.link.id()).into_bytes();
+        self.append_text(line, CLOSED).await
+            && conclude(&*self.link, &self.id, Some(record)).await.is_ok()
     }
 }
 
-fn log(id: &str) -> String {
+impl Drop for SharedJournal {
+    fn drop(&mut self) {
+        self.held.lock().remove(&self.id);
+    }
+}
+
+async fn store(link: &dyn ReplicaLink, record: &RunRecord) -> Result<(), StoreError> {
+    let encoded = serde_json::to_vec(&record.clone().bounded()).unwrap_or_default();
+    link.state().put(&record_key(&record.execution_id), encoded, RECORD_TTL).await
+}
+
+/// Stores the record of an execution that this replica closed, and takes it off the list.
+async fn conclude(
+    link: &dyn ReplicaLink,
+    id: &str,
+    record: Option<&RunRecord>,
+) -> Result<(), StoreError> {
+    if let Some(record) = record {
+        store(link, record).await?;
+    }
+    link.state().remove(&start_key(id)).await?;
+    link.state().leave(RUNS, &member(id, link.id())).await
+}
+
+fn log_key(id: &str) -> String {
     format!("run:{id}")
 }
 

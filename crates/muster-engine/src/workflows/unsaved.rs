@@ -100,7 +100,7 @@ impl Workflows {
         let turns = Some(CallTurns::default());
         let Some(ended) = self.interpret(cx, workflow, &live, turns, input, past, detail).await
         else {
-            return live.disown().await;
+            return live.disown();
         };
         let RunOutcome { result, error, reports, .. } = &ended;
         let outcome = match (result, error) {

@@ -10,6 +10,7 @@ use std::{
 use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome, Role},
+    caller_directory::CallerDirectory,
     client::NoClient,
     json::raw,
     name::ToolName,
@@ -36,6 +37,7 @@ pub(crate) struct Rig {
     pub(crate) engine: Option<Engine>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     bundled: Vec<BundledCli>,
+    directory: Option<Arc<dyn CallerDirectory>>,
 }
 
 impl Rig {
@@ -56,26 +58,45 @@ impl Rig {
             put(dir.path().join(name), text);
         }
         std::os::unix::fs::symlink(dir.path(), link).unwrap();
-        let (fake, bundled) = (Fake::default(), Vec::new());
-        let engine = engine(link.to_owned(), &fake, &bundled);
+        let (fake, bundled, directory) = (Fake::default(), Vec::new(), None);
+        let engine = engine(link.to_owned(), &fake, &bundled, directory.clone());
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled }
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory }
     }
 
     pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {
+        Self::made(bundled, None, fake, files)
+    }
+
+    /// An engine that knows these callers.
+    pub(crate) fn admitting(
+        directory: Arc<dyn CallerDirectory>,
+        fake: Fake,
+        files: &[(&str, &str)],
+    ) -> Self {
+        Self::made(Vec::new(), Some(directory), fake, files)
+    }
+
+    fn made(
+        bundled: Vec<BundledCli>,
+        directory: Option<Arc<dyn CallerDirectory>>,
+        fake: Fake,
+        files: &[(&str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             put(dir.path().join(name), text);
         }
-        let engine = engine(dir.path().to_owned(), &fake, &bundled);
+        let engine = engine(dir.path().to_owned(), &fake, &bundled, directory.clone());
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled }
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory }
     }
 
     /// Restarts the gateway over the same files.
     pub(crate) async fn again(&mut self) {
         self.engine.take().unwrap().shut_down().await;
-        let engine = engine(self.dir.path().to_owned(), &self.fake, &self.bundled);
+        let (root, directory) = (self.dir.path().to_owned(), self.directory.clone());
+        let engine = engine(root, &self.fake, &self.bundled, directory);
         self.dispatcher = Arc::new(Dispatcher::new(engine.state()));
         self.engine = Some(engine);
     }
@@ -177,7 +198,12 @@ fn put(path: PathBuf, text: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-fn engine(root: PathBuf, fake: &Fake, bundled: &[BundledCli]) -> Engine {
+fn engine(
+    root: PathBuf,
+    fake: &Fake,
+    bundled: &[BundledCli],
+    directory: Option<Arc<dyn CallerDirectory>>,
+) -> Engine {
     let store = ConfigStore::new(root);
     let files = store.load(&Files::default());
     let environment = [("PATH", "/usr/bin:/bin")].map(|(k, v)| (k.to_owned(), v.to_owned()));
@@ -186,8 +212,8 @@ fn engine(root: PathBuf, fake: &Fake, bundled: &[BundledCli]) -> Engine {
         Launcher::new(),
         Environment::new(environment, ""),
     );
-    let timing = Timing::default();
-    Engine::start(store, files, EngineOptions { bundled: bundled.to_vec(), timing, ..options })
+    let (timing, bundled) = (Timing::default(), bundled.to_vec());
+    Engine::start(store, files, EngineOptions { bundled, timing, directory, ..options })
 }
 
 pub(crate) const REMOTE: &str = "url: http://h/mcp\n";

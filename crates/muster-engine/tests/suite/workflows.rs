@@ -5,10 +5,14 @@ use std::{fs, sync::Arc, time::Duration};
 
 use muster_config::workflow::parse;
 use muster_core::{
-    backend::ToolCaller as _,
-    call::{Call, CallError, Caller, Checking, Outcome},
+    backend::{BoxFuture, ToolCaller as _},
+    call::{Call, CallError, Caller, Checking, Outcome, Role},
+    caller_directory::{
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, SeenLogin, TokenDescription,
+        TokenDraft,
+    },
     client::NoClient,
-    credentials::Principal,
+    credentials::{BearerToken, Principal},
     effect::Effect,
     json::raw,
     name::ToolName,
@@ -88,7 +92,7 @@ async fn a_cancelled_execution_leaves_a_record() {
     assert_eq!((&list["total"], &list["executions"][0]["status"]), (&json!(1), &json!("failed")));
     assert_eq!(
         list["executions"][0]["error"],
-        "cancelled: the caller went away while step second ran; nobody knows whether it was done"
+        "cancelled: the caller went away while step second ran; it is not known whether it was carried out"
     );
     let id = &list["executions"][0]["execution_id"];
     let record = rig.ask("core_workflow_execution_get", json!({"execution_id": id})).await;
@@ -107,7 +111,9 @@ fn journal(file: &str, subject: &str) -> String {
     let opened = RunStart {
         record,
         subject,
+        token: None,
         toolset: None,
+        shared: false,
         operator: false,
         depth: 0,
         most_effect: None,
@@ -161,6 +167,92 @@ async fn a_resumed_run_is_bound_to_the_toolset_of_its_caller() {
     let rig = Rig::with(server(), &files);
     recorded(&rig, "left", "failed").await;
     assert_eq!(rig.fake.called(), Vec::<String>::new());
+}
+
+/// The static tokens of a gateway.
+#[derive(Debug)]
+struct Tokens(Vec<TokenDescription>);
+
+fn token_caller(name: &str) -> Caller {
+    let principal = Principal {
+        id: format!("token|{name}").into(),
+        issuer: "token".into(),
+        subject: name.into(),
+        email: None,
+        name: None,
+        groups: Arc::default(),
+        login: name.into(),
+        identity: None,
+        client: None,
+    };
+    let token = Some(name.into());
+    Caller { token, role: Role::Operator, ..Caller::authenticated(Arc::new(principal)) }
+}
+
+impl CallerDirectory for Tokens {
+    fn caller(&self, query: &CallerQuery) -> Result<Caller, DirectoryError> {
+        let caller = token_caller(query.token.as_deref().unwrap());
+        Ok(Caller { toolset: query.toolset.as_deref().map(Into::into), ..caller })
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenDescription>, DirectoryError> {
+        Ok(self.0.clone())
+    }
+
+    fn create_token(&self, _: &TokenDraft) -> Result<BearerToken, DirectoryError> {
+        Err(DirectoryError::Failed("not here".to_owned()))
+    }
+
+    fn revoke_token(&self, _: &str) -> Result<(), DirectoryError> {
+        Err(DirectoryError::Failed("not here".to_owned()))
+    }
+
+    fn logins(&self) -> Vec<SeenLogin> {
+        Vec::new()
+    }
+
+    fn browsers(&self) -> Vec<BrowserSession> {
+        Vec::new()
+    }
+
+    fn end_session<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), DirectoryError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_a_token_resumes_while_the_token_is_good() {
+    let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let left = journal(&file, "token|ci").replace(r#""depth":0"#, r#""depth":0,"token":"ci""#);
+    let token = TokenDescription {
+        name: "ci".to_owned(),
+        created: 0,
+        expires: None,
+        is_expired: false,
+        last_used: None,
+        toolset: None,
+        role: Role::Agent,
+    };
+    let expired = TokenDescription { is_expired: true, ..token.clone() };
+    let recreated = TokenDescription { created: 1 << 40, ..token.clone() };
+    let cases = [
+        (vec![token], "completed"),
+        (vec![], "interrupted"),
+        (vec![expired], "interrupted"),
+        (vec![recreated], "interrupted"),
+    ];
+    for (tokens, status) in cases {
+        let files = [
+            ("mcpservers/a.yaml", REMOTE),
+            ("workflows/w.yaml", file.as_str()),
+            ("workflow_executions/left.journal", &left),
+        ];
+        let directory = Arc::new(Tokens(tokens.clone()));
+        let rig = Rig::admitting(directory, server(), &files);
+        recorded(&rig, "left", status).await;
+        let calls = rig.fake.called();
+        assert_eq!(calls.len(), usize::from(status == "completed"), "{tokens:?}: {calls:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,9 @@ fn opened(spec: &WorkflowSpec, depth: u8) -> JournalEntry {
         most_effect: None,
         record,
         subject: "local".to_owned(),
+        token: None,
         toolset: None,
+        shared: false,
         operator: false,
         depth,
         definition,
@@ -63,7 +65,9 @@ fn a_truncated_journal_is_readable() {
     assert_eq!(record_of.status, RunState::Interrupted);
     assert_eq!(
         record_of.error.as_deref(),
-        Some("interrupted: the gateway ended while step b ran; nobody knows whether it was done")
+        Some(
+            "interrupted: the gateway ended while step b ran; it is not known whether it was carried out"
+        )
     );
     let steps: Vec<_> =
         record_of.steps.iter().map(|step| (step.step_id.as_str(), step.status.as_str())).collect();

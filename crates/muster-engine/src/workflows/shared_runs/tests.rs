@@ -1,17 +1,24 @@
 //! Executions that are taken over while the store has faults.
 
+mod faulty;
+
 use std::sync::Arc;
 
 use muster_core::{
     lock::Lock,
     shared::{
-        LogLimits, MessageListener, Recipient, ReplicaLink, SharedState, StoreError, StoreFuture,
+        KeyValueStore as _, LogLimits, MessageListener, Recipient, ReplicaLink, SharedState,
+        StoreError, StoreFuture,
     },
 };
-use muster_shared::{MemoryShared, clock::Clock};
-use muster_workflow::record::{JournalEntry, JournalTime, RunJournal, RunRecord, RunStart};
+use muster_workflow::record::{
+    JournalEntry, JournalTime, RunJournal, RunRecord, RunStart, RunState,
+};
 
-use super::{Inherited, LIMITS, OthersRun, SharedRuns, log};
+use self::faulty::{Fault, Faulty};
+use super::{
+    Ending, Inherited, LIMITS, Orphan, RUNS, Settled, SharedRuns, log_key, member, start_key,
+};
 
 /// A replica that knows which others are alive.
 #[derive(Debug)]
@@ -46,22 +53,29 @@ impl ReplicaLink for Link {
     fn listen(&self, _: &'static str, _: Arc<dyn MessageListener>) {}
 }
 
-fn replica(id: &'static str, state: &Arc<dyn SharedState>) -> (Arc<Link>, SharedRuns) {
-    let link = Arc::new(Link { id, state: Arc::clone(state), unknown: Lock::default() });
+fn replica(id: &'static str, state: &Arc<Faulty>) -> (Arc<Link>, SharedRuns) {
+    let state = Arc::clone(state) as Arc<dyn SharedState>;
+    let link = Arc::new(Link { id, state, unknown: Lock::default() });
     (Arc::clone(&link), SharedRuns::new(link))
 }
 
-fn state() -> Arc<dyn SharedState> {
-    Arc::new(MemoryShared::new(Clock::system()))
+fn begun(id: &str) -> RunRecord {
+    let at = JournalTime::default();
+    RunRecord::begun(id.to_owned(), "w".to_owned(), <_>::default(), &at)
+}
+
+fn ended(id: &str) -> RunRecord {
+    RunRecord { status: RunState::Completed, ..begun(id) }
 }
 
 fn opened(id: &str) -> JournalEntry {
     let at = JournalTime::default();
-    let record = RunRecord::begun(id.to_owned(), "w".to_owned(), <_>::default(), &at);
     let opened = RunStart {
-        record,
+        record: begun(id),
         subject: "local".to_owned(),
+        token: None,
         toolset: None,
+        shared: false,
         operator: false,
         depth: 0,
         most_effect: None,
@@ -77,7 +91,7 @@ fn begins(step: &str) -> JournalEntry {
 
 async fn inherited(runs: &SharedRuns) -> Vec<Result<Option<Inherited>, StoreError>> {
     let mut all = Vec::new();
-    for run in runs.of_others().await.unwrap() {
+    for run in runs.orphans().await.unwrap() {
         all.push(runs.inherit(&run).await);
     }
     all
@@ -85,7 +99,7 @@ async fn inherited(runs: &SharedRuns) -> Vec<Result<Option<Inherited>, StoreErro
 
 #[tokio::test]
 async fn a_fault_with_one_run_does_not_lose_another() {
-    let state = state();
+    let state = Faulty::new();
     for (id, owner) in [("a", "dead"), ("b", "silent"), ("c", "dead")] {
         replica(owner, &state).1.open(id, &opened(id)).await.unwrap();
     }
@@ -99,20 +113,20 @@ async fn a_fault_with_one_run_does_not_lose_another() {
     link.unknown.lock().clear();
     let all = inherited(&runs).await;
     assert!(matches!(all.as_slice(), [Ok(Some(one))] if one.id == "b"), "{all:?}");
-    assert_eq!(runs.of_others().await.unwrap(), []);
+    assert_eq!(runs.orphans().await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_long_journal_keeps_its_start() {
-    let state = state();
+    let state = Faulty::new();
     let journal = replica("dead", &state).1.open("a", &opened("a")).await.unwrap();
     assert!(journal.append(&begins("one")).await);
     // As a log does that is full.
     let short = LogLimits { length: 1, ..LIMITS };
     let line = serde_json::to_vec(&begins("two")).unwrap();
-    assert!(state.append(&log("a"), 3, line, short).await.unwrap());
+    assert!(state.append(&log_key("a"), 3, line, short).await.unwrap());
     let (_, runs) = replica("own", &state);
-    let run = OthersRun { id: "a".to_owned(), replica: "dead".to_owned() };
+    let run = Orphan { id: "a".to_owned(), replica: "dead".to_owned() };
     let inherited = runs.inherit(&run).await.unwrap().unwrap();
     let story = RunJournal::read(&String::from_utf8(inherited.lines).unwrap());
     assert_eq!(story.opened.unwrap().record.execution_id, "a");
@@ -122,15 +136,145 @@ async fn a_long_journal_keeps_its_start() {
 
 #[tokio::test]
 async fn a_short_journal_is_complete() {
-    let state = state();
+    let state = Faulty::new();
     let journal = replica("dead", &state).1.open("a", &opened("a")).await.unwrap();
     assert!(journal.append(&begins("one")).await);
     let (_, runs) = replica("own", &state);
-    let run = runs.of_others().await.unwrap().remove(0);
+    let run = runs.orphans().await.unwrap().remove(0);
     let inherited = runs.inherit(&run).await.unwrap().unwrap();
     let text = String::from_utf8(inherited.lines).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
     // The replica that seemed dead writes no more.
     assert!(!journal.append(&begins("two")).await);
     assert!(state.get("run-successor:a").await.unwrap().is_some());
+}
+
+/// The replicas of the runs that are listed.
+async fn listed(state: &Faulty) -> Vec<String> {
+    state.members(RUNS).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_run_that_ended_is_not_taken_over() {
+    // The replica dies at each point between the last step and the end of its bookkeeping.
+    for (fault, status) in [
+        (Fault::Refused("put"), RunState::Interrupted),
+        (Fault::Refused("remove"), RunState::Completed),
+        (Fault::Refused("leave"), RunState::Completed),
+    ] {
+        let state = Faulty::new();
+        let (_, dying) = replica("dead", &state);
+        let journal = dying.open("a", &opened("a")).await.unwrap();
+        dying.store(&begun("a")).await;
+        assert!(journal.append(&begins("one")).await);
+        state.breaks(&[fault]);
+        assert!(!journal.close(&ended("a")).await, "{fault:?}");
+        state.heals();
+        let (_, runs) = replica("own", &state);
+        let all = inherited(&runs).await;
+        assert!(matches!(all.as_slice(), [Ok(None)]), "{fault:?}: {all:?}");
+        assert_eq!(listed(&state).await, Vec::<String>::new(), "{fault:?}");
+        assert_eq!(state.get(&start_key("a")).await.unwrap(), None, "{fault:?}");
+        assert_eq!(runs.record("a").await.unwrap().status, status, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_could_not_be_opened_does_not_run() {
+    for fault in [
+        Fault::Refused("put"),
+        Fault::Refused("join"),
+        Fault::Unanswered("join"),
+        Fault::Refused("append"),
+        Fault::Unanswered("append"),
+    ] {
+        let state = Faulty::new();
+        let (_, own) = replica("own", &state);
+        state.breaks(&[fault]);
+        own.open("a", &opened("a")).await.unwrap_err();
+        state.heals();
+        let settled = own.settle("a", &mut Ending::Discarded).await.unwrap();
+        assert_eq!(settled, Settled::Closed(None), "{fault:?}");
+        assert_eq!(listed(&state).await, Vec::<String>::new(), "{fault:?}");
+        assert_eq!(state.get(&start_key("a")).await.unwrap(), None, "{fault:?}");
+        assert_eq!(own.record("a").await, None, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_dies_before_the_first_line_leaves_nothing_to_run() {
+    let state = Faulty::new();
+    let (_, paused) = replica("dead", &state);
+    let journal = paused.journal("a", 0);
+    state.put(&start_key("a"), b"{}".to_vec(), LIMITS.ttl).await.unwrap();
+    state.join(RUNS, &member("a", "dead"), LIMITS.ttl).await.unwrap();
+    let (_, runs) = replica("own", &state);
+    let all = inherited(&runs).await;
+    assert!(matches!(all.as_slice(), [Ok(None)]), "{all:?}");
+    assert_eq!(listed(&state).await, Vec::<String>::new());
+    // It was only paused, and does not begin.
+    assert!(!journal.append(&opened("a")).await);
+}
+
+#[tokio::test]
+async fn a_run_after_a_fault_is_closed_by_its_replica() {
+    for fault in [Fault::Refused("append"), Fault::Unanswered("append")] {
+        let state = Faulty::new();
+        let (_, own) = replica("own", &state);
+        let journal = own.open("a", &opened("a")).await.unwrap();
+        own.store(&begun("a")).await;
+        assert!(journal.append(&begins("one")).await);
+        state.breaks(&[fault]);
+        assert!(!journal.append(&begins("two")).await);
+        let mut ending = Ending::Interrupted;
+        own.settle("a", &mut ending).await.unwrap_err();
+        state.heals();
+        // The position is not known: another replica may have taken it.
+        assert!(!journal.append(&begins("two")).await, "{fault:?}");
+        let settled = own.settle("a", &mut ending).await.unwrap();
+        let Settled::Closed(Some(record)) = settled else { panic!("{fault:?}: {settled:?}") };
+        assert_eq!(
+            (record.status, record.steps[0].step_id.as_str()),
+            (RunState::Interrupted, "one")
+        );
+        assert_eq!(own.record("a").await.as_ref(), Some(&*record), "{fault:?}");
+        assert_eq!(listed(&state).await, Vec::<String>::new(), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_lost_its_run_leaves_it_alone() {
+    let state = Faulty::new();
+    let (_, paused) = replica("paused", &state);
+    let journal = paused.open("a", &opened("a")).await.unwrap();
+    let (_, runs) = replica("own", &state);
+    let taken = inherited(&runs).await.remove(0).unwrap().unwrap();
+    assert!(taken.journal.append(&begins("one")).await);
+    // It wakes up at the end of the run.
+    assert!(!journal.close(&ended("a")).await);
+    assert!(!journal.close(&ended("a")).await);
+    assert_eq!(runs.record("a").await, None);
+    let settled = paused.settle("a", &mut Ending::Ended(Box::new(ended("a")))).await.unwrap();
+    assert_eq!(settled, Settled::TakenOver);
+    assert!(taken.journal.append(&begins("two")).await);
+    let record = RunRecord { status: RunState::Failed, ..begun("a") };
+    assert!(taken.journal.close(&record).await);
+    let settled = paused.settle("a", &mut Ending::Ended(Box::new(ended("a")))).await.unwrap();
+    assert_eq!(settled, Settled::TakenOver);
+    assert_eq!(runs.record("a").await, Some(record));
+}
+
+#[tokio::test]
+async fn a_successor_takes_a_run_over_once() {
+    let state = Faulty::new();
+    replica("dead", &state).1.open("a", &opened("a")).await.unwrap();
+    let (_, runs) = replica("own", &state);
+    state.breaks(&[Fault::Refused("leave")]);
+    let taken = inherited(&runs).await.remove(0).unwrap().unwrap();
+    state.heals();
+    state.remove("run-successor:a").await.unwrap();
+    let again = inherited(&runs).await;
+    assert!(matches!(again.as_slice(), [Ok(None)]), "{again:?}");
+    assert!(taken.journal.append(&begins("one")).await);
+    assert_eq!(listed(&state).await, ["a/own"]);
 }

@@ -1,0 +1,117 @@
+//! Executions that other replicas continue, and the other way round.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    sync::Arc,
+    time::Duration,
+};
+
+use muster_core::{backoff::Backoff, shared::ReplicaLink};
+use tokio::time::sleep;
+
+use super::{
+    super::shared_runs::{Ending, Settled, SharedJournal, SharedRuns},
+    Executions, FILE_MODE, Left, blocking, read,
+};
+
+/// The delays before the shared storage is tried again.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+impl Executions {
+    /// The same executions, which other replicas continue, and the other way round.
+    pub(crate) fn shared_by(self, link: Option<Arc<dyn ReplicaLink>>) -> Self {
+        Self { shared: link.map(SharedRuns::new), ..self }
+    }
+
+    /// The executions of all replicas, if there are several.
+    pub(in super::super) const fn of_all_replicas(&self) -> Option<&SharedRuns> {
+        self.shared.as_ref()
+    }
+
+    /// Writes the journal and the record of an execution that this replica inherited. Blocks.
+    pub(in super::super) fn inherit(&self, id: &str, lines: &[u8]) -> io::Result<Option<Left>> {
+        fs::create_dir_all(&self.folder)?;
+        let path = self.journal_path(id);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        io::Write::write_all(&mut options.open(&path)?, lines)?;
+        let left = self.left_behind(&path);
+        if let Some(left) = &left {
+            self.put(&left.opened.record)?;
+        }
+        Ok(left)
+    }
+
+    /// Closes the shared journal of an execution, with the record that this replica has of it.
+    pub(in super::super) async fn close_shared(
+        self: &Arc<Self>,
+        id: &str,
+        journal: &SharedJournal,
+    ) {
+        let path = self.record_path(id);
+        let ending = match blocking(move || read(&path)).await {
+            Ok(record) => Ending::Ended(Box::new(record)),
+            Err(_) => Ending::Interrupted,
+        };
+        self.close_as(id, journal, ending).await;
+    }
+
+    /// Closes the shared journal of an execution, in the background if the shared storage is not available.
+    pub(in super::super) async fn close_as(
+        self: &Arc<Self>,
+        id: &str,
+        journal: &SharedJournal,
+        ending: Ending,
+    ) {
+        let is_closed = match &ending {
+            Ending::Ended(record) => journal.close(record).await,
+            Ending::Discarded | Ending::Interrupted => false,
+        };
+        if !is_closed {
+            self.settle(id.to_owned(), ending);
+        }
+    }
+
+    /// Closes an execution whose shared journal could not be written, as soon as it can be: while this replica is alive,
+    /// no other one looks for it.
+    pub(in super::super) fn settle(self: &Arc<Self>, id: String, ending: Ending) {
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let settling = this.settled(&id, ending);
+            tokio::select! {
+                () = settling => (),
+                // Another replica takes it over.
+                () = this.interrupted() => (),
+            }
+        });
+    }
+
+    async fn settled(self: &Arc<Self>, id: &str, mut ending: Ending) {
+        let Some(shared) = &self.shared else { return };
+        let is_running_here = matches!(ending, Ending::Interrupted);
+        let mut retries = 0;
+        let settled = loop {
+            match shared.settle(id, &mut ending).await {
+                Ok(settled) => break settled,
+                Err(error) => tracing::debug!("run {id} is not closed yet: {error}"),
+            }
+            sleep(RETRY.delay(retries)).await;
+            retries += 1;
+        };
+        match settled {
+            Settled::TakenOver if is_running_here => self.forget(id).await,
+            Settled::Closed(Some(record)) if is_running_here => self.conclude(*record).await,
+            Settled::TakenOver | Settled::Closed(_) => (),
+        }
+    }
+
+    /// Forgets an execution that another replica has.
+    async fn forget(&self, id: &str) {
+        for path in [self.journal_path(id), self.record_path(id)] {
+            drop(tokio::fs::remove_file(path).await);
+        }
+        self.live.lock().await.remove(id);
+    }
+}
