@@ -20,7 +20,7 @@ use muster_core::{
 
 pub(crate) use self::sums::SegmentSums;
 pub use self::{
-    arguments::KeptArguments,
+    arguments::{KeptArguments, is_shortened},
     query::{CallFilter, StatusFilter},
 };
 use self::{codec::StoredCall, query::micros, segment::SegmentWriter};

@@ -63,9 +63,23 @@ fn redacted(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(redacted).collect(),
         Value::String(text) if is_secret_value(&text) => REDACTED.into(),
+        Value::String(text) if text.trim_start().starts_with(['{', '[']) => nested(text).into(),
         Value::String(text) => shortened(without_embedded(&text).unwrap_or(text)).into(),
         value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
     }
+}
+
+/// A text that holds a JSON document, such as the config file of a client. One that cannot be parsed may hold secrets that
+/// cannot be found.
+fn nested(text: String) -> String {
+    let Ok(document) = serde_json::from_str::<Value>(&text) else { return REDACTED.to_owned() };
+    let without = redacted(document.clone());
+    shortened(if without == document { text } else { without.to_string() })
+}
+
+/// Whether the history cut a text of an argument.
+pub fn is_shortened(text: &str) -> bool {
+    text.len() > MAX_TEXT && text.ends_with('…')
 }
 
 fn shortened(mut text: String) -> String {
@@ -82,7 +96,22 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::json;
 
-    use super::KeptArguments;
+    use super::{KeptArguments, is_shortened};
+
+    #[test]
+    fn secrets_in_a_text_of_json_are_redacted() {
+        for (text, expected) in [
+            (r#"{"env":{"API_KEY":"abc"}}"#, r#"{"env":{"API_KEY":"[REDACTED]"}}"#),
+            (r#" [{"args": {"password": "abc"}}]"#, r#"[{"args":{"password":"[REDACTED]"}}]"#),
+            (r#"["{\"token\":\"abc\"}"]"#, r#"["{\"token\":\"[REDACTED]\"}"]"#),
+            (r#"{ "n": [1, 2] }"#, r#"{ "n": [1, 2] }"#),
+            ("{\"token\": \"abc\", // mine\n}", "[REDACTED]"),
+            ("1 {x}", "1 {x}"),
+        ] {
+            let kept = KeptArguments::Redacted.of(Some(&raw(&json!({"config": text}))));
+            assert_eq!(kept, json!({"config": expected}).to_string(), "{text}");
+        }
+    }
 
     #[test]
     fn secrets_are_kept_only_on_request() {
@@ -94,6 +123,7 @@ mod tests {
         assert_eq!(kept(KeptArguments::Nothing), "");
         assert_eq!(kept(KeptArguments::Full), arguments.get());
         let short = format!("{}…", "x".repeat(1_000));
+        assert!(is_shortened(&short) && !is_shortened("x…"));
         let expected = json!({
             "token": "[REDACTED]", "list": [{"password": "[REDACTED]"}, "[REDACTED]"], "on": true,
             "url": "https://[REDACTED]@h/x", "text": short,

@@ -15,7 +15,7 @@ use super::{
 
 /// The length of an hour in microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
-/// The number of tools in all segments that are kept. Segments beyond it are counted again each time.
+/// The number of tools in all segments that are kept. The oldest segments beyond it are counted again each time.
 const MAX_TOOLS: usize = 16 * 1024;
 
 /// The numbers of whole segments, by the id of their first call.
@@ -28,12 +28,22 @@ impl SegmentSums {
         self.0.lock().get(&first).map(Arc::clone)
     }
 
-    /// Keeps the numbers of a segment, if there is room.
-    pub(super) fn put(&self, first: u64, sums: CallSums) {
+    /// Keeps the numbers of a segment, and evicts the oldest ones if there are too many.
+    pub(super) fn put(&self, first: u64, mut sums: CallSums) {
         let mut known = self.0.lock();
-        let kept: usize = known.values().map(|sums| sums.tools.len()).sum();
-        if kept + sums.tools.len() <= MAX_TOOLS {
-            known.insert(first, Arc::new(sums));
+        // Most tools are called in every segment.
+        if let Some((_, newest)) = known.last_key_value() {
+            let tools = std::mem::take(&mut sums.tools).into_iter();
+            let shared =
+                |name| newest.tools.get_key_value(&name).map_or(name, |(same, _)| same.clone());
+            sums.tools = tools.map(|(name, sum)| (shared(name), sum)).collect();
+        }
+        known.insert(first, Arc::new(sums));
+        let mut kept: usize = known.values().map(|sums| sums.tools.len()).sum();
+        while kept > MAX_TOOLS
+            && let Some((_, oldest)) = known.pop_first()
+        {
+            kept -= oldest.tools.len();
         }
     }
 
@@ -47,7 +57,7 @@ impl SegmentSums {
 #[derive(Debug, Default)]
 pub(super) struct CallSums {
     total: Sum,
-    tools: BTreeMap<(String, String), Sum>,
+    tools: BTreeMap<(Arc<str>, Arc<str>), Sum>,
     hours: BTreeMap<u64, Sum>,
     /// When the first and the last of them began.
     pub(super) began: Option<(u64, u64)>,
@@ -67,7 +77,7 @@ impl CallSums {
             sums.hours.entry(call.began / HOUR).or_default().merge(&sum);
         }
         let named = |((server, tool), sum): ((&str, &str), Sum)| {
-            ((server.to_owned(), tool.to_owned()), sum)
+            ((Arc::from(server), Arc::from(tool)), sum)
         };
         sums.tools = tools.into_iter().map(named).collect();
         sums
@@ -104,7 +114,11 @@ impl CallSums {
         tools.truncate(limit);
         let tools = tools.into_iter();
         let tools = tools
-            .map(|((server, tool), sum)| ToolCalls { server, tool, totals: sum.totals() })
+            .map(|((server, tool), sum)| ToolCalls {
+                server: server.to_string(),
+                tool: tool.to_string(),
+                totals: sum.totals(),
+            })
             .collect();
         let hour =
             |(hour, sum): (u64, Sum)| HourCalls { hour: time(hour * HOUR), totals: sum.totals() };
@@ -157,6 +171,36 @@ impl Sum {
             average_ms: milliseconds(self.micros.checked_div(self.timed).unwrap_or_default()),
             longest_ms: milliseconds(self.longest),
             result_bytes: self.result_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallSums, MAX_TOOLS, SegmentSums, Sum};
+
+    fn segment(tools: usize) -> CallSums {
+        let tools = (0..tools).map(|n| (("s".into(), n.to_string().into()), Sum::default()));
+        CallSums { tools: tools.collect(), ..CallSums::default() }
+    }
+
+    #[test]
+    fn the_newest_segments_are_kept() {
+        let sums = SegmentSums::default();
+        let third = MAX_TOOLS / 3;
+        let known = |sums: &SegmentSums| -> Vec<u64> {
+            (1..=5).filter(|first| sums.get(*first).is_some()).collect()
+        };
+        for (first, tools, expected) in [
+            (2, third, &[2][..]),
+            (3, third, &[2, 3]),
+            (4, third, &[2, 3, 4]),
+            (5, third, &[3, 4, 5]),
+            (1, third, &[3, 4, 5]),
+            (5, MAX_TOOLS, &[5]),
+        ] {
+            sums.put(first, segment(tools));
+            assert_eq!(known(&sums), expected, "{first}");
         }
     }
 }

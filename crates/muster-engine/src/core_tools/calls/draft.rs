@@ -1,12 +1,13 @@
 //! `core_calls_draft`: calls of the past as the draft of a workflow.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use muster_api::{
     calls::CallInfo,
     workflow::{DraftStep, WorkflowDraft},
 };
 use muster_core::secret_text::REDACTED;
+use muster_telemetry::history::is_shortened;
 use serde_json::{Map, Value, json};
 
 use super::{Args, CoreTool, Failure, ToolAudience, ToolReply, read, reply};
@@ -31,7 +32,8 @@ pub(super) const TOOL: CoreTool = CoreTool {
 
 async fn draft(handle: &Handle, args: Args) -> ToolReply {
     let ids = args.any("calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut ids: Vec<u64> = ids.iter().filter_map(Value::as_u64).collect();
+    let ids: Option<Vec<u64>> = ids.iter().map(Value::as_u64).collect();
+    let mut ids = ids.ok_or("`calls` must be a list of ids: whole numbers")?;
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() || ids.len() > MAX_CALLS {
@@ -52,7 +54,7 @@ async fn draft(handle: &Handle, args: Args) -> ToolReply {
 
 /// The draft of calls, oldest first.
 fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
     let (mut steps, mut notes) = (Vec::new(), Vec::new());
     for call in calls {
         if call.depth > 0 {
@@ -63,12 +65,22 @@ fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
             continue;
         }
         let stem = step_id(&call.tool);
-        let number = seen.entry(stem.clone()).or_default();
-        *number += 1;
-        let id = if *number == 1 { stem } else { format!("{stem}_{number}") };
+        let mut id = stem.clone();
+        for number in 2_usize.. {
+            if taken.insert(id.clone()) {
+                break;
+            }
+            id = format!("{stem}_{number}");
+        }
         let kept = call.arguments.as_ref().map(|arguments| arguments.get());
-        let args: Map<String, Value> =
+        let mut args: Map<String, Value> =
             kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        if args.values().any(is_cut) {
+            notes.push(format!(
+                "complete the texts of `{id}` that end with `…`: the history cut them"
+            ));
+        }
+        args.values_mut().for_each(escape);
         if kept.is_none() && call.argument_bytes > "{}".len() as u64 {
             notes.push(format!("fill in the arguments of `{id}`: the history does not keep them"));
         }
@@ -87,6 +99,28 @@ fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
     WorkflowDraft { name: name.to_owned(), description, steps, notes }
 }
 
+/// Whether a value has a text that the history cut.
+fn is_cut(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_shortened(text),
+        Value::Array(items) => items.iter().any(is_cut),
+        Value::Object(members) => members.values().any(is_cut),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Escapes the braces of templates: the arguments of a past call are values.
+fn escape(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains("{{") => {
+            *text = text.replace("{{", r#"{{ "{{" }}"#);
+        }
+        Value::Array(items) => items.iter_mut().for_each(escape),
+        Value::Object(members) => members.values_mut().for_each(escape),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}
+
 /// The id of a step, from the name of its tool: letters, digits and underscores.
 fn step_id(tool: &str) -> String {
     let name = tool.strip_prefix("x_").or_else(|| tool.strip_prefix("core_")).unwrap_or(tool);
@@ -101,9 +135,8 @@ mod tests {
 
     use super::drafted;
 
-    #[test]
-    fn every_call_becomes_a_step() {
-        let call = |id: u64, tool: &str, arguments: Option<Value>, depth: u64| CallInfo {
+    fn call(id: u64, tool: &str, arguments: Option<Value>, depth: u64) -> CallInfo {
+        CallInfo {
             id,
             tool: tool.to_owned(),
             status: "ok".to_owned(),
@@ -111,7 +144,33 @@ mod tests {
             arguments: arguments.as_ref().map(raw),
             depth,
             ..CallInfo::default()
-        };
+        }
+    }
+
+    #[test]
+    fn ids_are_unique() {
+        let tools = ["x_a", "x_a_2", "x_a", "core_a"];
+        let calls: Vec<CallInfo> = tools.iter().map(|tool| call(1, tool, None, 0)).collect();
+        let ids: Vec<String> = drafted("d", &calls).steps.into_iter().map(|step| step.id).collect();
+        assert_eq!(ids, ["a", "a_2", "a_3", "a_4"]);
+    }
+
+    #[test]
+    fn arguments_are_values_and_not_templates() {
+        let long = format!("{}…", "x".repeat(1_000));
+        let args = json!({"text": "a {{ .x }} b", "list": [{"long": long}], "n": 1});
+        let draft = drafted("d", &[call(1, "x_a", Some(args), 0)]);
+        let step = serde_json::to_value(&draft.steps[0].args).unwrap();
+        assert_eq!(step["text"], r#"a {{ "{{" }} .x }} b"#);
+        assert_eq!(step["n"], 1);
+        assert_eq!(
+            draft.notes,
+            ["complete the texts of `a` that end with `…`: the history cut them"]
+        );
+    }
+
+    #[test]
+    fn every_call_becomes_a_step() {
         let calls = [
             call(3, "x_notes_list", Some(json!({"tag": "a"})), 0),
             call(4, "x_notes_list", None, 0),
