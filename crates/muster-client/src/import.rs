@@ -7,9 +7,7 @@
 pub mod client_config;
 pub mod clients;
 mod copy;
-mod jsonc;
 pub mod moved_secrets;
 pub mod plan;
 pub mod read;
 pub mod replace;
-mod secret_detection;

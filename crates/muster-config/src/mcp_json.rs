@@ -1,8 +1,38 @@
 //! `mcpServers` entries, the format in which MCP clients configure servers.
 
+pub mod jsonc;
+mod secret_settings;
+
+use std::path::Path;
+
 use muster_core::connect::Endpoint;
 use serde_json::{Map, Value};
 use thiserror::Error;
+
+pub use self::secret_settings::secret_part;
+
+/// The place of a server's entry in the configuration of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryKey {
+    /// The project whose entry it is; none if it is an entry for all.
+    pub project: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// A server as a client's configuration describes it.
+#[derive(Debug)]
+pub struct ClientServer {
+    /// How to reach it.
+    pub endpoint: Endpoint,
+    /// Whether the client starts it.
+    pub is_enabled: bool,
+    /// The settings that muster has no equivalent of.
+    pub dropped: Vec<String>,
+}
+
+/// An entry: the server, or why it cannot be used.
+pub type Entry = (EntryKey, Result<ClientServer, String>);
 
 /// Why such a file is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -19,72 +49,154 @@ pub enum McpJsonError {
         /// The entry.
         server: String,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: String,
     },
 }
 
-/// Reads the entries, in the order written.
+/// Keys under which clients list their servers.
+const KEYS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "mcp"];
+/// Where Claude Code lists the servers of single projects.
+pub const PROJECTS: &str = "projects";
+/// The settings of an entry that are read here.
+const SETTINGS: [&str; 13] = [
+    "command",
+    "args",
+    "env",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "type",
+    "transport",
+    "headers",
+    "http_headers",
+    "bearer_token_env_var",
+    "disabled",
+    "enabled",
+];
+
+/// Reads the servers that a client starts for all projects, in the order written. All of them must be valid.
 pub fn parse(text: &str) -> Result<Vec<(String, Endpoint)>, McpJsonError> {
-    let document: Value =
-        serde_json::from_str(text).map_err(|err| McpJsonError::NotJson(err.to_string()))?;
-    let entries = ["mcpServers", "servers"]
-        .iter()
-        .find_map(|key| document.get(key).and_then(Value::as_object))
-        .ok_or(McpJsonError::NoServers)?;
-    entries
-        .iter()
-        .map(|(name, entry)| match endpoint(entry) {
-            Ok(endpoint) => Ok((name.clone(), endpoint)),
-            Err(problem) => Err(McpJsonError::Entry { server: name.clone(), problem }),
-        })
-        .collect()
+    let mut servers = Vec::new();
+    for (EntryKey { project, name }, server) in read(text)? {
+        match server {
+            Ok(server) if project.is_none() && server.is_enabled => {
+                servers.push((name, server.endpoint));
+            }
+            Ok(_) => (),
+            Err(problem) => return Err(McpJsonError::Entry { server: name, problem }),
+        }
+    }
+    Ok(servers)
 }
 
-fn endpoint(entry: &Value) -> Result<Endpoint, &'static str> {
-    let entry = entry.as_object().ok_or("it must be an object")?;
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-    match (text("command"), text("url").or_else(|| text("serverUrl"))) {
-        (Some(command), None) => {
-            let (args, env) = (args(entry)?, pairs(entry, "env")?);
-            Ok(Endpoint::Stdio { command, args, env, inherit: Vec::new() })
-        }
-        (None, Some(url)) => {
-            let headers = pairs(entry, "headers")?;
-            match text("type").as_deref() {
-                Some("sse") => Ok(Endpoint::Sse { url, headers }),
-                _ => Ok(Endpoint::Http { url, headers }),
-            }
-        }
-        (Some(_), Some(_)) => Err("it has both `command` and `url`"),
-        (None, None) => Err("it needs `command` or `url`"),
+/// Reads all entries of a file, in the order written. Comments and trailing commas are accepted.
+pub fn read(text: &str) -> Result<Vec<Entry>, McpJsonError> {
+    let document = jsonc::parse(text).map_err(|err| McpJsonError::NotJson(err.to_string()))?;
+    let has_servers = servers(&document.value).is_some()
+        || document.value.get(PROJECTS).is_some_and(Value::is_object);
+    match has_servers {
+        true => Ok(entries(&document.value)),
+        false => Err(McpJsonError::NoServers),
     }
 }
 
-fn args(entry: &Map<String, Value>) -> Result<Vec<String>, &'static str> {
-    let Some(args) = entry.get("args") else { return Ok(Vec::new()) };
-    let words = args.as_array().ok_or("`args` must be a list of strings")?;
-    let words = words.iter().map(|word| word.as_str().map(str::to_owned));
-    words.collect::<Option<_>>().ok_or("`args` must be a list of strings")
+/// The entries of a document: at the top level and, for Claude Code, of each project.
+pub fn entries(document: &Value) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let mut take = |project: Option<&String>, holder: &Value| {
+        for (name, entry) in servers(holder).into_iter().flatten() {
+            let key = EntryKey { project: project.cloned(), name: name.clone() };
+            found.push((key, server(entry)));
+        }
+    };
+    take(None, document);
+    for (name, project) in document.get(PROJECTS).and_then(Value::as_object).into_iter().flatten() {
+        take(Some(name), project);
+    }
+    found
 }
 
-fn pairs(
-    entry: &Map<String, Value>,
-    key: &'static str,
-) -> Result<Vec<(String, String)>, &'static str> {
-    let problem = if key == "env" {
-        "`env` must be an object of strings"
-    } else {
-        "`headers` must be an object of strings"
-    };
+/// The map of servers in a document, or in one of its projects.
+fn servers(holder: &Value) -> Option<&Map<String, Value>> {
+    let (key, own) = KEYS.iter().find_map(|key| Some((*key, holder.get(key)?.as_object()?)))?;
+    match key {
+        // VS Code settings nest the servers one level deeper.
+        "mcp" => own.get("servers")?.as_object(),
+        _ => Some(own),
+    }
+}
+
+fn server(entry: &Value) -> Result<ClientServer, String> {
+    let entry = entry.as_object().ok_or("it must be an object")?;
+    let flag = |key: &str| entry.get(key).and_then(Value::as_bool);
+    let dropped = entry.keys().filter(|key| !SETTINGS.contains(&key.as_str())).cloned();
+    Ok(ClientServer {
+        endpoint: endpoint(entry)?,
+        is_enabled: flag("disabled") != Some(true) && flag("enabled") != Some(false),
+        dropped: dropped.collect(),
+    })
+}
+
+fn endpoint(entry: &Map<String, Value>) -> Result<Endpoint, String> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    if let Some(command) = text("command") {
+        let mut words = words(entry)?;
+        // Some configurations put the whole command line into `command`.
+        let (command, mut first) = split_command(&command, words.is_empty());
+        first.append(&mut words);
+        let env = pairs(entry, "env")?;
+        return Ok(Endpoint::Stdio { command, args: first, env, inherit: Vec::new() });
+    }
+    let mut headers = pairs(entry, "headers")?;
+    headers.extend(pairs(entry, "http_headers")?);
+    if let Some(variable) = text("bearer_token_env_var") {
+        headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
+    }
+    // Gemini CLI uses `httpUrl` for streamable HTTP and `url` for HTTP+SSE.
+    if let Some(url) = text("httpUrl") {
+        return Ok(Endpoint::Http { url, headers });
+    }
+    let url = text("url").or_else(|| text("serverUrl")).ok_or("it needs `command` or `url`")?;
+    let kind = text("type").or_else(|| text("transport")).unwrap_or_default();
+    match kind == "sse" || (kind.is_empty() && url.trim_end_matches('/').ends_with("/sse")) {
+        true => Ok(Endpoint::Sse { url, headers }),
+        false => Ok(Endpoint::Http { url, headers }),
+    }
+}
+
+fn split_command(command: &str, alone: bool) -> (String, Vec<String>) {
+    let mut words = command.split_whitespace().map(str::to_owned);
+    match (alone && !Path::new(command).exists(), words.next()) {
+        (true, Some(first)) => (first, words.collect()),
+        _ => (command.to_owned(), Vec::new()),
+    }
+}
+
+fn words(entry: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let Some(args) = entry.get("args") else { return Ok(Vec::new()) };
+    let words = args.as_array().and_then(|words| words.iter().map(plain).collect());
+    words.ok_or_else(|| "`args` must be a list of strings".to_owned())
+}
+
+fn pairs(entry: &Map<String, Value>, key: &str) -> Result<Vec<(String, String)>, String> {
     let Some(pairs) = entry.get(key) else { return Ok(Vec::new()) };
-    let pairs = pairs.as_object().ok_or(problem)?;
-    let pairs = pairs.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-    pairs.collect::<Option<_>>().ok_or(problem)
+    let pairs = pairs.as_object().and_then(|pairs| {
+        pairs.iter().map(|(name, value)| Some((name.clone(), plain(value)?))).collect()
+    });
+    pairs.ok_or_else(|| format!("`{key}` must be an object of strings"))
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{entries, jsonc, parse};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -96,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_every_client_are_read() {
+    fn the_entries_of_a_file() {
         check(
             r#"{"mcpServers": {"t": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}}}}"#,
             r#"[("t", Stdio { command: "npx", args: ["-y", "x"], env: [("A", "1")], inherit: [] })]"#,
@@ -104,6 +216,10 @@ mod tests {
         check(
             r#"{"servers": {"a": {"type": "http", "url": "http://h/mcp", "headers": {"X": "y"}}, "b": {"type": "sse", "url": "http://h/sse"}}}"#,
             r#"[("a", Http { url: "http://h/mcp", headers: [("X", "y")] }), ("b", Sse { url: "http://h/sse", headers: [] })]"#,
+        );
+        check(
+            "{\"mcpServers\": { // mine\n\"off\": {\"url\": \"http://h\", \"disabled\": true},}}",
+            "[]",
         );
     }
 
@@ -114,6 +230,61 @@ mod tests {
         check(
             r#"{"mcpServers": {"t": {"command": "x", "args": "y"}}}"#,
             "mcpServers → t: `args` must be a list of strings",
+        );
+    }
+
+    #[track_caller]
+    fn check_entries(text: &str, expect: &[&str]) {
+        let found = entries(&jsonc::parse(text).unwrap().value).into_iter();
+        let shown = found.map(|(key, server)| {
+            let shown = server.map(|server| {
+                let rest = match (server.is_enabled, server.dropped.join(", ")) {
+                    (true, dropped) => dropped,
+                    (false, dropped) => format!("disabled {dropped}"),
+                };
+                format!("{:?} {rest}", server.endpoint).trim_end().to_owned()
+            });
+            let project = key.project.map(|project| format!("{project} ")).unwrap_or_default();
+            format!("{project}{}: {}", key.name, shown.unwrap_or_else(|err| err))
+        });
+        assert_eq!(shown.collect::<Vec<String>>(), expect);
+    }
+
+    #[test]
+    fn reads_the_format_of_every_client() {
+        check_entries(
+            r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"N": 1}}}}"#,
+            &[r#"a: Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")], inherit: [] }"#],
+        );
+        check_entries(
+            r#"{"servers": {"b": {"type": "http", "url": "https://h/mcp", "headers": {"X": "y"}}}, "inputs": []}"#,
+            &[r#"b: Http { url: "https://h/mcp", headers: [("X", "y")] }"#],
+        );
+        check_entries(
+            r#"{"mcpServers": {"c": {"serverUrl": "https://h/sse"}, "d": {"httpUrl": "https://h/x"}}}"#,
+            &[
+                r#"c: Sse { url: "https://h/sse", headers: [] }"#,
+                r#"d: Http { url: "https://h/x", headers: [] }"#,
+            ],
+        );
+        check_entries(
+            r#"{"projects": {"/p": {"mcpServers": {"e": {}}}}}"#,
+            &["/p e: it needs `command` or `url`"],
+        );
+    }
+
+    #[test]
+    fn disabled_servers_and_unknown_settings() {
+        check_entries(
+            r#"{"mcpServers": {
+                "a": {"url": "https://h", "disabled": true, "timeout": 5},
+                "b": {"command": "b", "disabled": false, "cwd": "/w", "envFile": ".env"},
+                "c": {"url": "https://h", "enabled": false}}}"#,
+            &[
+                r#"a: Http { url: "https://h", headers: [] } disabled timeout"#,
+                r#"b: Stdio { command: "b", args: [], env: [], inherit: [] } cwd, envFile"#,
+                r#"c: Http { url: "https://h", headers: [] } disabled"#,
+            ],
         );
     }
 }

@@ -1,13 +1,11 @@
 //! Adds muster's entry to the configuration of an MCP client and removes it, leaving everything else unchanged.
 
+use muster_config::mcp_json::jsonc::{self, JsonDialect};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
-use super::{
-    clients::ConfigFormat,
-    jsonc::{self, JsonDialect},
-};
+use super::clients::ConfigFormat;
 
 /// The name of muster's entry.
 pub const NAME: &str = "muster";

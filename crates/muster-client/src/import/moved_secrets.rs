@@ -4,7 +4,8 @@
 
 use std::{fmt, path::Path};
 
-use super::secret_detection;
+use muster_config::mcp_json::secret_part;
+
 use crate::secrets::{self, SecretError, SecretStore};
 
 /// A secret to be stored in a file of its own. `Debug` omits its value.
@@ -79,7 +80,7 @@ impl<'a> SecretExtractor<'a> {
                 secrets::reference(&self.secret_name(&key))
             ));
         }
-        let Some(secret) = secret_detection::secret_part(&key, &value) else { return (key, value) };
+        let Some(secret) = secret_part(&key, &value) else { return (key, value) };
         // The scheme of an `Authorization` header stays in front of it.
         let scheme = value.strip_suffix(secret).unwrap_or_default();
         let stored = format!("{scheme}{}", self.extract(&key, secret));
@@ -98,7 +99,7 @@ impl<'a> SecretExtractor<'a> {
             }
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
-                Some((option, value)) if secret_detection::secret_part(option, value).is_some() => {
+                Some((option, value)) if secret_part(option, value).is_some() => {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }
@@ -107,9 +108,7 @@ impl<'a> SecretExtractor<'a> {
                     self.pair((before.clone(), arg)).1
                 }
                 // A connection string with a password.
-                None if secret_detection::secret_part("", &arg).is_some() => {
-                    self.pair(("arg".to_owned(), arg)).1
-                }
+                None if secret_part("", &arg).is_some() => self.pair(("arg".to_owned(), arg)).1,
                 _ => arg,
             };
             before.clone_from(&arg);

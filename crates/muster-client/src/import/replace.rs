@@ -11,13 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use muster_config::mcp_json::PROJECTS;
 use serde_json::{Map, Value};
 use toml_edit::Item;
 
 use super::{
     client_config::{EditError, implicit_table, json_document, to_text, toml_document},
     clients::ConfigFormat,
-    read::{EntryKey, PROJECTS},
+    read::EntryKey,
 };
 use crate::connect::{self, FileError};
 

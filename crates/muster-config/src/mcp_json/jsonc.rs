@@ -4,20 +4,24 @@ use serde_json::Value;
 
 /// A parsed document and its dialect.
 #[derive(Debug, PartialEq)]
-pub(super) struct JsoncDocument {
-    pub(super) value: Value,
-    pub(super) dialect: JsonDialect,
+pub struct JsoncDocument {
+    /// Its value.
+    pub value: Value,
+    /// Its dialect.
+    pub dialect: JsonDialect,
 }
 
 /// Whether a document is plain JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JsonDialect {
+pub enum JsonDialect {
+    /// Plain JSON.
     Json,
+    /// With comments or trailing commas.
     WithComments,
 }
 
 /// Parses a document. An empty one is an empty object.
-pub(super) fn parse(text: &str) -> Result<JsoncDocument, serde_json::Error> {
+pub fn parse(text: &str) -> Result<JsoncDocument, serde_json::Error> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Ok(JsoncDocument {

@@ -1,15 +1,17 @@
-//! Detects which values of a configuration are secrets.
+//! Detects which settings of a server are secrets.
 
-pub(super) use muster_core::secret_text::is_secret_name;
-use muster_core::secret_text::{is_auth_scheme, is_secret_value, without_embedded};
+use muster_core::{
+    secret_source,
+    secret_text::{is_auth_scheme, is_secret_name, is_secret_value, without_embedded},
+};
 
 /// The secret part of a value, if there is one: the whole value, or what follows the scheme of an
 /// `Authorization` header.
-pub(super) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
+pub fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     let is_public = value.trim().is_empty()
         || value.contains("${")
         || value.starts_with('$')
-        || crate::secrets::is_reference(value);
+        || !secret_source::references(value).is_empty();
     if is_public {
         return None;
     }

@@ -1,6 +1,6 @@
 //! `core_mcpserver_import`: adds the servers of another client's configuration.
 
-use muster_config::mcp_json;
+use muster_config::mcp_json::{self, ClientServer, EntryKey};
 use muster_core::{backend::CallContext, connect::Endpoint, json::raw};
 use serde_json::{Map, Value, json};
 
@@ -14,11 +14,12 @@ pub(super) const TOOL: CoreTool = CoreTool {
     name: "core_mcpserver_import",
     audience: ToolAudience::Operators,
     summary: "Add the servers of another client's configuration: the text of a file with `mcpServers`, as Claude, Cursor and \
-              VS Code have it. Servers that exist are left as they are. The command `muster import` finds such files, and \
+              VS Code have it. Servers that exist are left as they are; those that are disabled in the client are not \
+              started. The command `muster import` finds such files, and \
               moves their secrets.",
     schema: || {
         json!({"type": "object", "required": ["config"], "properties": {
-            "config": {"type": "string", "description": "The text of the file: JSON with the object `mcpServers` or `servers`"},
+            "config": {"type": "string", "description": "The text of the file: JSON with the object `mcpServers` or `servers`; comments are accepted"},
         }})
     },
     run: |handle, cx, args| Box::pin(import(handle, cx, args)),
@@ -26,7 +27,7 @@ pub(super) const TOOL: CoreTool = CoreTool {
 
 async fn import(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let text = args.text("config").ok_or("config is required")?;
-    let found = mcp_json::parse(text).map_err(|error| error.to_string())?;
+    let found = mcp_json::read(text).map_err(|error| error.to_string())?;
     if found.is_empty() {
         return Err("there is no server in it".into());
     }
@@ -34,29 +35,60 @@ async fn import(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         let count = found.len();
         return Err(format!("{count} servers are more than the {MAX_SERVERS} of one call").into());
     }
-    let (mut lines, mut failed) = (Vec::new(), 0_usize);
-    for (name, endpoint) in found {
-        let definition = Args::new(&raw(&definition(&name, endpoint)));
-        match create(handle, cx, definition).await {
-            Ok(reply) => lines.push(reply.text),
-            Err(error) => {
-                failed += 1;
-                lines.push(format!("{name}: {}", error.text));
+    let (mut lines, mut created) = (Vec::new(), 0_usize);
+    for (EntryKey { name, .. }, server) in found {
+        let server = match server {
+            Ok(server) => server,
+            Err(problem) => {
+                lines.push(format!("{name}: {problem}"));
+                continue;
             }
+        };
+        let notes = notes(&name, &server);
+        match create(handle, cx, Args::new(&raw(&definition(&name, server)))).await {
+            Ok(reply) => {
+                created += 1;
+                lines.push(reply.text);
+                lines.extend(notes);
+            }
+            Err(error) => lines.push(format!("{name}: {}", error.text)),
         }
     }
-    match failed == lines.len() {
-        true => Err(lines.join("\n").into()),
-        false => Ok(lines.join("\n").into()),
+    match created {
+        0 => Err(lines.join("\n").into()),
+        _ => Ok(lines.join("\n").into()),
     }
 }
 
+/// What an operator should know about a server that is added: lines of the reply.
+fn notes(name: &str, server: &ClientServer) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !server.is_enabled {
+        notes.push(format!("{name}: it is disabled in the client, and is not started"));
+    }
+    let dropped = server.dropped.iter();
+    notes.extend(dropped.map(|setting| format!("{name}: the setting `{setting}` is ignored")));
+    let pairs = match &server.endpoint {
+        Endpoint::Stdio { env, .. } => env,
+        Endpoint::Sse { headers, .. }
+        | Endpoint::Http { headers, .. }
+        | Endpoint::Mtls { headers, .. } => headers,
+    };
+    let secrets = pairs.iter().filter(|(key, value)| mcp_json::secret_part(key, value).is_some());
+    let secrets: Vec<String> = secrets.map(|(key, _)| format!("`{key}`")).collect();
+    if !secrets.is_empty() {
+        let secrets = secrets.join(", ");
+        notes.push(format!("{name}: these secrets are stored as plain text: {secrets}"));
+    }
+    notes
+}
+
 /// The arguments of `core_mcpserver_create`.
-fn definition(name: &str, endpoint: Endpoint) -> Value {
+fn definition(name: &str, server: ClientServer) -> Value {
     let pairs = |pairs: Vec<(String, String)>| -> Map<String, Value> {
         pairs.into_iter().map(|(key, value)| (key, value.into())).collect()
     };
-    let mut object = match endpoint {
+    let mut object = match server.endpoint {
         Endpoint::Stdio { command, args, env, .. } => {
             json!({"type": "stdio", "command": command, "args": args, "env": pairs(env)})
         }
@@ -73,7 +105,7 @@ fn definition(name: &str, endpoint: Endpoint) -> Value {
                 && value.as_array().is_none_or(|list| !list.is_empty())
         });
         object.insert("name".to_owned(), name.into());
-        object.insert("autoStart".to_owned(), true.into());
+        object.insert("autoStart".to_owned(), server.is_enabled.into());
     }
     object
 }
@@ -83,26 +115,35 @@ mod tests {
     use muster_config::mcp_json;
     use serde_json::json;
 
-    use super::definition;
+    use super::{definition, notes};
 
     #[test]
     fn entries_become_definitions() {
-        let text = r#"{"mcpServers": {
-            "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1"}},
-            "web": {"url": "https://mcp.example/mcp", "headers": {"X": "y"}},
-            "old": {"type": "sse", "url": "https://mcp.example/sse"}}}"#;
-        let found: Vec<_> = mcp_json::parse(text)
-            .unwrap()
-            .into_iter()
-            .map(|(name, endpoint)| definition(&name, endpoint))
-            .collect();
+        let text = r#"{"mcpServers": { // a comment
+            "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1"}, "cwd": "/w"},
+            "web": {"httpUrl": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x"}},
+            "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true}}}"#;
+        let (mut found, mut said) = (Vec::new(), Vec::new());
+        for (key, server) in mcp_json::read(text).unwrap() {
+            let server = server.unwrap();
+            said.extend(notes(&key.name, &server));
+            found.push(definition(&key.name, server));
+        }
         assert_eq!(
             json!(found),
             json!([
                 {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1"}, "name": "git", "autoStart": true},
-                {"type": "streamable-http", "url": "https://mcp.example/mcp", "headers": {"X": "y"}, "name": "web", "autoStart": true},
-                {"type": "sse", "url": "https://mcp.example/sse", "name": "old", "autoStart": true},
+                {"type": "streamable-http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x"}, "name": "web", "autoStart": true},
+                {"type": "sse", "url": "https://mcp.example/sse", "name": "old", "autoStart": false},
             ])
+        );
+        assert_eq!(
+            said,
+            [
+                "git: the setting `cwd` is ignored",
+                "web: these secrets are stored as plain text: `Authorization`",
+                "old: it is disabled in the client, and is not started",
+            ]
         );
     }
 }
