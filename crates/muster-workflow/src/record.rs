@@ -274,10 +274,12 @@ impl RunJournal {
     /// have ended is idempotent.
     pub fn resumable(&self, spec: &WorkflowSpec) -> Option<CompletedSteps> {
         let RunStart { depth, definition, .. } = self.opened.as_ref()?;
-        let failed = self
-            .ended
-            .iter()
-            .any(|(report, ..)| report.status == StepStatus::Failed && !report.allow_failure);
+        let failed = self.ended.iter().any(|(report, ..)| match report.status {
+            StepStatus::Failed => !report.allow_failure,
+            // Its result was not kept.
+            StepStatus::Completed => report.error.is_some(),
+            StepStatus::Skipped => false,
+        });
         if *depth > 0 || failed || *definition != fingerprint(spec) {
             return None;
         }

@@ -219,7 +219,12 @@ impl Run<'_> {
         self.host.journal(JournalNote::Begins { id, key, tool }).await;
         let mut done = self.attempt(step, report).await;
         if let Err(error) = self.usage.count_bytes(&done) {
-            done = invalid_step(place.report(step), done.used_inputs, error);
+            done = match done.report.status {
+                StepStatus::Completed => done.without_values(&error),
+                StepStatus::Failed | StepStatus::Skipped => {
+                    invalid_step(place.report(step), done.used_inputs, error)
+                }
+            };
         }
         let value = done.value.clone().unwrap_or_default();
         self.host

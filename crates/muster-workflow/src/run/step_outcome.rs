@@ -3,7 +3,7 @@
 use muster_core::{call::Outcome, json::Raw};
 use serde_json::Value as Json;
 
-use crate::report::StepReport;
+use crate::{JsonObject, report::StepReport};
 
 /// Why a run stops.
 pub(super) enum RunFailure {
@@ -33,5 +33,16 @@ impl StepOutcome {
         stop: Option<RunFailure>,
     ) -> Self {
         Self { report, value: None, used_inputs, stop, blocks: Vec::new() }
+    }
+
+    /// The outcome of a step that was carried out, and whose values are too large to keep. It stops the run.
+    pub(super) fn without_values(self, error: &str) -> Self {
+        let Self { mut report, used_inputs, .. } = self;
+        let error = format!("step {} was carried out, but {error}", report.id);
+        report.input = JsonObject::new();
+        report.result = Json::Null;
+        report.condition = None;
+        report.error = Some(error.clone());
+        Self::without_result(report, used_inputs, Some(RunFailure::Invalid(error)))
     }
 }

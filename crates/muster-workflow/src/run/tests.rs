@@ -21,7 +21,12 @@ use serde_json::{Value as Json, json};
 use super::{
     CallOutcome, CompletedSteps, Host, JournalNote, RunBounds, RunOutcome, RunResult, run,
 };
-use crate::{JsonObject, Workflow, content::ToolContent, definition::read, report::ReplyDetail};
+use crate::{
+    JsonObject, Workflow,
+    content::ToolContent,
+    definition::read,
+    report::{ReplyDetail, StepStatus},
+};
 
 /// Tools: `echo` gives its arguments, `fail` says it failed, `lost` cannot be called, `text` gives text.
 #[derive(Default)]
@@ -363,7 +368,7 @@ fn check_limits(limits: RunBounds, spec: Json, error: &str, calls: usize) {
     let (ended, notes, made) =
         ran_in(host, &spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
     let said = ended.error.unwrap_or_default();
-    assert!(said.starts_with(error), "{said}");
+    assert!(said.contains(error), "{said}");
     assert_eq!(made, calls, "{notes}");
 }
 
@@ -395,4 +400,22 @@ fn limits_end_a_run_also_where_steps_may_fail() {
         .collect();
     let spec = json!({"steps": [{"id": "all", "parallel": parallel}]});
     check_limits(limits, spec, "the results of the run are larger than 0 MiB", 8);
+}
+
+#[test]
+fn a_step_over_the_limit_of_bytes_was_carried_out() {
+    let limits = RunBounds { calls: 5, bytes: 500 };
+    let host = World { limits: Some(limits), ..World::default() };
+    let text = "x".repeat(400);
+    let spec = json!({"steps": [
+        {"id": "a", "tool": "echo", "args": {"t": text}},
+        {"id": "b", "tool": "echo"},
+    ]});
+    let (ended, _, made) =
+        ran_in(host, &spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
+    let said = ended.error.unwrap_or_default();
+    assert!(said.starts_with("step a was carried out, but the results of the run are "), "{said}");
+    let [report] = ended.reports.as_slice() else { panic!("{:?}", ended.reports) };
+    assert_eq!((report.status, report.error.as_deref()), (StepStatus::Completed, Some(&*said)));
+    assert_eq!(made, 1);
 }
