@@ -27,7 +27,7 @@ use crate::{
     server_logs::ServerLogs,
     server_offer,
     status::ServerStatus,
-    supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
+    supervisor::{self, Timing, UnitId, UnitObserver, UnitUpdate, unit},
     view::{Counts, ServerEntry},
 };
 
@@ -47,7 +47,8 @@ pub(super) async fn connect(
             connect: Arc::clone(&deps.connect),
             access: Arc::new(watched),
         }),
-        timing: deps.timing,
+        // Each check would use the token of its owner, who may be idle.
+        timing: Timing { check_interval: None, ..deps.timing },
         observer: Arc::new(Observer {
             own: Arc::downgrade(own),
             principals: Arc::downgrade(principals),

@@ -17,6 +17,7 @@ use tokio::{
 
 use super::{
     DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+    in_flight::{Counted, InFlight},
     unit_events::{self, UnitEvent, UnitEvents},
 };
 use crate::{redact, server_logs::ServerLogs, status::ServerStatus};
@@ -82,8 +83,9 @@ struct LiveConnection {
     check_at: Option<Instant>,
     /// Whether the listing is a health check.
     is_check: bool,
-    /// Health checks that failed in a row.
+    /// Health checks that failed in a row while no call was in flight.
     failed_checks: u32,
+    in_flight: InFlight,
 }
 
 /// Everything that a unit reacts to.
@@ -210,7 +212,11 @@ impl Unit {
             needs_login: false,
             ..self.status.clone()
         };
-        let backend: Arc<dyn Backend> = Arc::clone(&connection) as Arc<dyn Backend>;
+        let in_flight = InFlight::default();
+        let backend: Arc<dyn Backend> = Arc::new(Counted {
+            backend: Arc::clone(&connection) as Arc<dyn Backend>,
+            in_flight: in_flight.clone(),
+        });
         let since = Instant::now();
         self.lost.get_or_insert(0);
         let interval =
@@ -224,6 +230,7 @@ impl Unit {
             check_at: interval.map(|interval| since + interval),
             is_check: false,
             failed_checks: 0,
+            in_flight,
         };
         self.phase = Phase::Up(live);
         self.report(UnitUpdate::Connected(self.status.clone(), listing, backend)).await;
@@ -323,7 +330,11 @@ impl Unit {
         if !std::mem::take(&mut live.is_check) {
             return (false, false);
         }
-        live.failed_checks = if is_alive { 0 } else { live.failed_checks + 1 };
+        live.failed_checks = match is_alive {
+            true => 0,
+            // A busy server may be slow to list, and closing the connection would cut its calls.
+            false => live.failed_checks + u32::from(live.in_flight.is_idle()),
+        };
         let interval = self.deps.timing.check_interval;
         let next = if is_alive { interval } else { interval.map(|interval| interval / 4) };
         live.check_at = next.map(|next| Instant::now() + next);
@@ -375,7 +386,8 @@ impl LiveConnection {
     async fn next(&mut self) -> UnitInput {
         // One listing at a time: a change during it is listed afterwards.
         let relist_at = self.relist_at.filter(|_| self.listing.is_none());
-        let check_at = self.check_at.filter(|_| self.listing.is_none());
+        // A check returns no list: a change is listed first.
+        let check_at = self.check_at.filter(|_| self.listing.is_none() && self.relist_at.is_none());
         let (due, check_due) = (until(relist_at), until(check_at));
         let listing = async {
             match &mut self.listing {

@@ -82,6 +82,7 @@ pub(crate) struct Link {
     events: Mutex<Option<Arc<dyn ConnectionObserver>>>,
     tools: Mutex<Vec<&'static str>>,
     listed: Mutex<usize>,
+    is_silent: Mutex<bool>,
     calls: Mutex<(usize, usize)>,
 }
 
@@ -155,6 +156,11 @@ impl Link {
         self.happen(ConnectionEvent::ListChanged);
     }
 
+    /// Fails every listing from now on.
+    pub(crate) fn stop_listing(&self) {
+        *self.is_silent.lock().unwrap() = true;
+    }
+
     /// The number of times it was listed.
     pub(crate) fn listed(&self) -> usize {
         *self.listed.lock().unwrap()
@@ -195,6 +201,7 @@ impl Connector for Fake {
                 events: Mutex::new(Some(events)),
                 tools: Mutex::new(tools),
                 listed: Mutex::default(),
+                is_silent: Mutex::default(),
                 calls: Mutex::default(),
             });
             self.inner.lock().unwrap().links.insert(name.to_owned(), Arc::clone(&link));
@@ -243,6 +250,9 @@ impl Connection for Connected {
     fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
         Box::pin(async move {
             *self.link.listed.lock().unwrap() += 1;
+            if *self.link.is_silent.lock().unwrap() {
+                return Err(ConnectError::Transient("no answer".to_owned()));
+            }
             let tools = self.link.tools.lock().unwrap();
             let listed = tools.iter().map(|name| {
                 raw(&json!({"name": name, "description": "d", "inputSchema": {"type": "object"}}))

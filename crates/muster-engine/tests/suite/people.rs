@@ -89,7 +89,7 @@ impl Guarded {
         self.0.lock().unwrap().away = away;
     }
 
-    /// The login service stops to answer, or goes on.
+    /// The login service stops answering, or answers again.
     pub(crate) fn hold(&self, held: bool) {
         self.0.lock().unwrap().held.send_replace(held);
     }

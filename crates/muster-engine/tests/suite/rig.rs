@@ -38,6 +38,7 @@ pub(crate) struct Rig {
     pub(crate) dispatcher: Arc<Dispatcher>,
     bundled: Vec<BundledCli>,
     directory: Option<Arc<dyn CallerDirectory>>,
+    timing: Timing,
 }
 
 impl Rig {
@@ -59,13 +60,14 @@ impl Rig {
         }
         std::os::unix::fs::symlink(dir.path(), link).unwrap();
         let (fake, bundled, directory) = (Fake::default(), Vec::new(), None);
-        let engine = engine(link.to_owned(), &fake, &bundled, directory.clone());
+        let timing = Timing::default();
+        let engine = engine(link.to_owned(), &fake, &bundled, directory.clone(), timing);
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory }
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory, timing }
     }
 
     pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {
-        Self::made(bundled, None, fake, files)
+        Self::made(bundled, None, Timing::default(), fake, files)
     }
 
     /// An engine that knows these callers.
@@ -74,12 +76,18 @@ impl Rig {
         fake: Fake,
         files: &[(&str, &str)],
     ) -> Self {
-        Self::made(Vec::new(), Some(directory), fake, files)
+        Self::made(Vec::new(), Some(directory), Timing::default(), fake, files)
+    }
+
+    /// An engine with these intervals.
+    pub(crate) fn timed(timing: Timing, fake: Fake, files: &[(&str, &str)]) -> Self {
+        Self::made(Vec::new(), None, timing, fake, files)
     }
 
     fn made(
         bundled: Vec<BundledCli>,
         directory: Option<Arc<dyn CallerDirectory>>,
+        timing: Timing,
         fake: Fake,
         files: &[(&str, &str)],
     ) -> Self {
@@ -87,16 +95,16 @@ impl Rig {
         for (name, text) in files {
             put(dir.path().join(name), text);
         }
-        let engine = engine(dir.path().to_owned(), &fake, &bundled, directory.clone());
+        let engine = engine(dir.path().to_owned(), &fake, &bundled, directory.clone(), timing);
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory }
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory, timing }
     }
 
     /// Restarts the gateway over the same files.
     pub(crate) async fn again(&mut self) {
         self.engine.take().unwrap().shut_down().await;
         let (root, directory) = (self.dir.path().to_owned(), self.directory.clone());
-        let engine = engine(root, &self.fake, &self.bundled, directory);
+        let engine = engine(root, &self.fake, &self.bundled, directory, self.timing);
         self.dispatcher = Arc::new(Dispatcher::new(engine.state()));
         self.engine = Some(engine);
     }
@@ -203,6 +211,7 @@ fn engine(
     fake: &Fake,
     bundled: &[BundledCli],
     directory: Option<Arc<dyn CallerDirectory>>,
+    timing: Timing,
 ) -> Engine {
     let store = ConfigStore::new(root);
     let files = store.load(&Files::default());
@@ -212,7 +221,7 @@ fn engine(
         Launcher::new(),
         Environment::new(environment, ""),
     );
-    let (timing, bundled) = (Timing::default(), bundled.to_vec());
+    let bundled = bundled.to_vec();
     Engine::start(store, files, EngineOptions { bundled, timing, directory, ..options })
 }
 

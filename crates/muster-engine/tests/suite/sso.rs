@@ -83,7 +83,7 @@ async fn the_states_of_single_sign_on() {
     let connected = json!({"name": "one", "status": "connected", "token_forwarding_enabled": true});
     assert_eq!(status(&world, &alice).await, [connected.clone(), other.clone()]);
 
-    // The server stops to accept the token of a live connection.
+    // The server stops accepting the token of a live connection.
     world.guarded.revoke("alice", "one");
     world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
     let failed = json!({"name": "one", "status": "reauth_required", "issuer": "https://issuer",

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use muster_engine::supervisor::Timing;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    fake::{Fake, Plan, permanent, transient, unauthorized},
+    fake::{Fake, Plan, Said, permanent, transient, unauthorized},
     rig::{LOCAL, REMOTE, Rig},
 };
 
@@ -327,4 +328,36 @@ async fn a_call_timeout_applies_to_the_next_calls_and_cuts_off_none() {
     sleep(Duration::from_secs(60)).await;
     let now = rig.engine().view().borrow().servers["a"].status.generation;
     assert_eq!(now, generation, "it stays connected");
+}
+
+fn checked_often() -> Timing {
+    let (check_interval, relist_debounce) = (Some(Duration::from_secs(10)), Duration::from_secs(2));
+    Timing { check_interval, relist_debounce, ..Timing::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_just_before_a_health_check_is_listed() {
+    let rig = Rig::timed(checked_often(), Fake::default(), &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    // The check is due within the debounce interval.
+    sleep(Duration::from_secs(9)).await;
+    rig.fake.link("a").offer(vec!["echo", "new"]);
+    timeout(Duration::from_secs(60), rig.until_listed("x_a_new")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_health_checks_do_not_cut_calls() {
+    let fake = Fake::default();
+    fake.says("echo", [Said::Nothing]);
+    let rig = Rig::timed(checked_often(), fake, &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    let link = rig.fake.link("a");
+    link.stop_listing();
+    let call = timeout(Duration::from_secs(120), rig.try_call("x_a_echo", json!({})));
+    assert!(call.await.is_err(), "the call was cut");
+    assert!(link.listed() > 3, "{} checks", link.listed());
+    assert_eq!(rig.fake.closed(), Vec::<String>::new());
+    // Between calls they count.
+    rig.until(|view| view.servers["a"].status.failures > 0).await;
+    assert_eq!(rig.fake.closed(), ["a"]);
 }
