@@ -101,7 +101,7 @@ impl Workflows {
         let Some(workflow) = self.definitions.get(name) else {
             return Outcome::failure(not_found(name));
         };
-        if let Some((why, detail)) = self.hindered(workflow, cx.caller) {
+        if let Some((why, detail)) = self.unavailable_reason(workflow, cx.caller, Origin::Saved) {
             self.tell(workflow, Reason::WorkflowUnavailable, &detail);
             return Outcome::failure(why);
         }
@@ -202,7 +202,12 @@ impl Workflows {
     }
 
     /// Why a workflow cannot start: for its caller, and for its events.
-    fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<(String, String)> {
+    fn unavailable_reason(
+        &self,
+        workflow: &Workflow,
+        caller: &Caller,
+        origin: Origin,
+    ) -> Option<(String, String)> {
         let name = &workflow.name;
         let state = self.deps.state_of(caller);
         let missing = missing_tools(workflow, &self.definitions, &state);
@@ -210,11 +215,15 @@ impl Workflows {
             let why = format!("workflow {name} is not available (missing required tools)");
             return Some((why, format!("missing tools: {}", missing.join(", "))));
         }
-        let most = caller.most_effect;
-        if let Some(excess) =
-            most.and_then(|most| effects::excess(workflow, &self.definitions, &state, most))
+        let ceiling = caller.most_effect;
+        if let Some(excess) = ceiling
+            .and_then(|ceiling| effects::excess(workflow, &self.definitions, &state, ceiling))
         {
             return Some((excess.to_string(), excess.to_string()));
+        }
+        if origin == Origin::Unsaved {
+            // Nothing can call it, also if a saved workflow has the name of unsaved ones.
+            return None;
         }
         let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
         let why = format!(

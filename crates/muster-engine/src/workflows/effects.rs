@@ -25,16 +25,16 @@ pub(super) fn effect(
     effects.max().unwrap_or(Effect::Write)
 }
 
-/// The first tool that a workflow may call and whose effect is worse than `most`.
+/// The first tool that a workflow may call and whose effect is worse than `ceiling`.
 pub(super) fn excess(
     workflow: &Workflow,
     definitions: &Definitions,
     state: &GatewaySnapshot,
-    most: Effect,
+    ceiling: Effect,
 ) -> Option<ExcessiveEffect> {
     reached(workflow, definitions).into_iter().find_map(|tool| {
         let entry = state.catalog.get(tool)?;
-        state.policy.check_effect(entry, most).err()
+        state.policy.check_effect(entry, ceiling).err()
     })
 }
 

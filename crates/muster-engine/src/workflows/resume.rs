@@ -127,19 +127,19 @@ async fn continue_run(
     };
     let live = match is_there {
         true => deps.executions.reopen(&left).await,
-        false => Err(std::io::Error::other("its tools are not there")),
+        false => Err(std::io::Error::other("its tools are not available")),
     };
     let id = &left.opened.record.execution_id;
     let live = match live {
         Ok(live) => live.shared_as(shared),
         Err(error) => {
-            tracing::warn!("run {id} of workflow {} does not go on: {error}", workflow.name);
+            tracing::warn!("run {id} of workflow {} is not continued: {error}", workflow.name);
             let (executions, id) = (Arc::clone(&deps.executions), id.clone());
             executions.abandon(id, Why::Interrupted, shared.map(Arc::new));
             return;
         }
     };
-    tracing::info!("run {id} of workflow {} goes on where it was interrupted", workflow.name);
+    tracing::info!("run {id} of workflow {} continues where it was interrupted", workflow.name);
     let dispatcher = Dispatcher::new(deps.state.clone());
     let dispatcher = dispatcher
         .with_principals(deps.principals.clone())

@@ -45,13 +45,15 @@ impl UnsavedRuns {
         Self { handle }
     }
 
-    async fn run(&self, cx: CallContext<'_>, asked: Raw) -> Outcome {
+    async fn run(&self, cx: CallContext<'_>, request: Raw) -> Outcome {
         let view = self.handle.now();
-        let read = read(&asked).and_then(|(spec, input)| {
+        let read = read(&request).and_then(|(spec, input)| {
             let workflow = Workflow::new(NAME, view.settings.namespace(), spec);
             let state = self.handle.state_of(cx.caller);
             let surroundings = Surroundings::now(&state, &view.workflows, MAX_SEARCHES);
-            let findings = check(&workflow, &surroundings);
+            // A saved workflow may have the name of unsaved ones, which nothing can call.
+            let nameless = Workflow { name: String::new(), ..workflow.clone() };
+            let findings = check(&nameless, &surroundings);
             if !findings.is_empty() {
                 let lines = findings.iter().flat_map(|found| {
                     let place = found.path.join(".");
@@ -66,7 +68,8 @@ impl UnsavedRuns {
             Err(problem) => return refused(&problem),
         };
         let workflows = Workflows::new(view.workflows.clone(), Deps::of(&self.handle));
-        if let Some((_, why)) = workflows.hindered(&workflow, cx.caller) {
+        if let Some((_, why)) = workflows.unavailable_reason(&workflow, cx.caller, Origin::Unsaved)
+        {
             return refused(&why);
         }
         let input = match arguments::with_defaults(&workflow.spec, input) {
@@ -124,8 +127,8 @@ fn refused(problem: &str) -> Outcome {
 }
 
 /// The spec and the values of its arguments.
-fn read(asked: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
-    let text = asked.get();
+fn read(request: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
+    let text = request.get();
     if text.len() > MAX_DEFINITION {
         return Err(format!("the steps are larger than {} KiB", MAX_DEFINITION / 1024));
     }
@@ -134,7 +137,12 @@ fn read(asked: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
     };
     let input = match given.remove("input") {
         None | Some(Json::Null) => JsonObject::new(),
-        Some(Json::Object(input)) => input,
+        Some(Json::Object(input)) => match input.iter().find(|(_, value)| value.is_null()) {
+            Some((name, _)) => {
+                return Err(format!("`input.{name}` is null: leave it out, or give it a value"));
+            }
+            None => input,
+        },
         Some(_) => return Err("input must be a JSON object".to_owned()),
     };
     for (key, steps) in &mut given {

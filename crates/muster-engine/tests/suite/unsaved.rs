@@ -127,6 +127,10 @@ async fn what_is_wrong_keeps_all_of_it_from_running() {
             "E: nothing ran: input must be",
         ),
         (
+            json!({"steps": [step("x_a_list", json!({}))], "input": {"n": null}}),
+            "E: nothing ran: `input.n` is null: leave it out, or give it a value",
+        ),
+        (
             json!({"steps": [step("x_a_list", json!({"text": "x".repeat(70_000)}))]}),
             "E: nothing ran: the steps are larger than 64 KiB",
         ),
@@ -264,4 +268,12 @@ async fn an_unsaved_run_goes_on_after_a_restart() {
     recorded(&rig, id, "completed").await;
     // The first step is not repeated.
     assert_eq!(rig.fake.called(), [r#"get {"id":"2"}"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saved_workflow_may_have_the_name_of_unsaved_ones() {
+    let rig = rig_with(&[("workflows/run_steps.yaml", "steps: [{id: a, tool: x_a_list}]\n")]).await;
+    let text = run(&rig, json!({"steps": [{"id": "a", "tool": "workflow_run_steps"}]})).await;
+    assert!(!text.starts_with("E:"), "{text}");
+    assert_eq!(rig.fake.called(), ["list {}"]);
 }

@@ -101,9 +101,9 @@ impl Executions {
             retries += 1;
         };
         match settled {
-            Settled::TakenOver if is_running_here => self.forget(id).await,
-            Settled::Closed(Some(record)) if is_running_here => self.conclude(*record).await,
-            Settled::TakenOver | Settled::Closed(_) => (),
+            _ if !is_running_here => (),
+            Settled::Closed(Some(record)) => self.conclude(*record).await,
+            Settled::Closed(None) | Settled::TakenOver => self.forget(id).await,
         }
     }
 

@@ -5,20 +5,27 @@ mod faulty;
 use std::sync::Arc;
 
 use muster_core::{
+    call::Caller,
     lock::Lock,
     shared::{
         KeyValueStore as _, LogLimits, MessageListener, Recipient, ReplicaLink, SharedState,
         StoreError, StoreFuture,
     },
 };
-use muster_workflow::record::{
-    JournalEntry, JournalTime, RunJournal, RunRecord, RunStart, RunState,
+use muster_workflow::{
+    JsonObject, Workflow, definition,
+    record::{JournalEntry, JournalTime, RunJournal, RunRecord, RunStart, RunState},
+    run::JournalNote,
 };
+use serde_json::json;
+use tokio::time::{Duration, sleep};
+use tokio_util::task::TaskTracker;
 
 use self::faulty::{Fault, Faulty};
 use super::{
     Ending, Inherited, LIMITS, Orphan, RUNS, Settled, SharedRuns, log_key, member, start_key,
 };
+use crate::workflows::executions::{Executions, Origin};
 
 /// A replica that knows which others are alive.
 #[derive(Debug)]
@@ -277,4 +284,60 @@ async fn a_successor_takes_a_run_over_once() {
     assert!(matches!(again.as_slice(), [Ok(None)]), "{again:?}");
     assert!(taken.journal.append(&begins("one")).await);
     assert_eq!(listed(&state).await, ["a/own"]);
+}
+
+fn executions(root: &std::path::Path, link: Arc<Link>) -> Arc<Executions> {
+    Arc::new(Executions::new(root, TaskTracker::new()).shared_by(Some(link)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_stops_after_a_fault_gets_its_record_when_the_store_is_back() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), Faulty::new());
+    let executions = executions(dir.path(), replica("own", &state).0);
+    let steps = json!({"steps": [{"id": "a", "tool": "t"}]});
+    let workflow = Workflow::new("w", "default", definition::read(&steps).unwrap().spec);
+    let caller = Caller::local();
+    let begun = executions.begin(&workflow, JsonObject::new(), &caller, Origin::Saved).await;
+    let live = begun.unwrap();
+    let id = live.id().to_owned();
+    state.breaks(&[Fault::Refused("append")]);
+    let (key, tool) = ("a".to_owned(), "t".to_owned());
+    tokio::select! {
+        () = live.note(JournalNote::Begins { id: key.clone(), key, tool }) => panic!("it begins"),
+        () = live.lost() => (),
+    }
+    drop(live.disown());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(executions.get(&id, &caller).await.unwrap().status, RunState::Inprogress);
+    state.heals();
+    while executions.get(&id, &caller).await.unwrap().status == RunState::Inprogress {
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(executions.get(&id, &caller).await.unwrap().status, RunState::Interrupted);
+    assert_eq!(listed(&state).await, Vec::<String>::new());
+    assert!(!executions.are_running().await);
+}
+
+#[tokio::test]
+async fn what_an_earlier_gateway_left_is_its_own_unless_it_was_shared() {
+    for is_shared in [true, false] {
+        let (dir, state) = (tempfile::tempdir().unwrap(), Faulty::new());
+        let (link, runs) = replica("own", &state);
+        let folder = dir.path().join("workflow_executions");
+        std::fs::create_dir(&folder).unwrap();
+        let JournalEntry::Opened { at, mut opened } = opened("a") else { panic!() };
+        opened.shared = is_shared;
+        let line = serde_json::to_string(&JournalEntry::Opened { at, opened }).unwrap();
+        std::fs::write(folder.join("a.journal"), line + "\n").unwrap();
+        let record = RunRecord { status: RunState::Interrupted, ..begun("a") };
+        let text = serde_json::to_string(&record).unwrap();
+        std::fs::write(folder.join("a.yaml"), text).unwrap();
+        runs.store(&ended("a")).await;
+        let executions = executions(dir.path(), link);
+        // Another replica continued it.
+        let found = executions.get("a", &Caller::local()).await.unwrap();
+        assert_eq!(found.status, RunState::Completed);
+        assert_eq!(executions.sweep().len(), usize::from(!is_shared));
+        assert_eq!(folder.join("a.yaml").exists(), !is_shared);
+    }
 }
