@@ -12,7 +12,7 @@ mod list_hashes;
 mod unit_updates;
 mod workflows;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use muster_core::{
     backend::Backend, catalog::CatalogSource, cli::CliConfig, logins::AuthMethod,
@@ -255,6 +255,7 @@ impl Reconciler {
                 .flatten()
                 .cloned()
                 .collect(),
+            unreadable_policy: self.files.unreadable_policy().map(Path::to_owned),
             generations: Arc::clone(&self.files.generations),
         }));
     }

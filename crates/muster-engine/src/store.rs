@@ -140,6 +140,12 @@ impl Files {
         Arc::new(workflows.collect())
     }
 
+    /// A policy that could never be read.
+    pub fn unreadable_policy(&self) -> Option<&Path> {
+        let mut policies = self.policies.iter();
+        policies.find(|(_, file)| file.policy.is_none()).map(|(path, _)| path.as_path())
+    }
+
     /// Why `config.yaml` cannot be used, in one line.
     pub fn config_error(&self) -> Option<String> {
         let mut errors = self.problems.iter().filter(|problem| {
@@ -214,8 +220,9 @@ impl ConfigStore {
     /// The directory at `root`, which need not exist yet, with its definitions and its state in it.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        let definitions = Arc::new(FolderStore::new(&root));
-        Self { state: root.clone(), definitions, root, writing: Writing::default() }
+        let writing = Writing::default();
+        let definitions = Arc::new(FolderStore::new(&root, writing.clone()));
+        Self { state: root.clone(), definitions, root, writing }
     }
 
     /// The same directory with its state elsewhere.

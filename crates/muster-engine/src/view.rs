@@ -24,6 +24,8 @@ pub struct View {
     pub classes: Arc<BTreeMap<String, ClassFile>>,
     /// The problems of files.
     pub problems: Arc<[FileProblem]>,
+    /// A policy that cannot be read, while there is one: no tool may be called.
+    pub unreadable_policy: Option<PathBuf>,
     /// The generations of definitions by path, if their store counts them.
     pub generations: Arc<BTreeMap<PathBuf, i64>>,
 }

@@ -27,6 +27,8 @@ mod operators;
 mod own_servers;
 #[path = "suite/people.rs"]
 mod people;
+#[path = "suite/remote_store.rs"]
+mod remote_store;
 #[path = "suite/rig.rs"]
 mod rig;
 #[path = "suite/service_life.rs"]

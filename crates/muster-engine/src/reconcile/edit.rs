@@ -1,11 +1,14 @@
 //! Edits of files by tools.
 
+use std::time::Duration;
+
 use muster_config::{
     LoadError,
     mcpserver::{Approval, InvalidMcpServer, McpServer},
     settings::Settings,
 };
 use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
 use crate::{events::Reason, server_draft::ServerDraft, store::WriteError};
@@ -49,10 +52,14 @@ pub(crate) enum EditError {
     Broken(String),
     #[error(transparent)]
     Write(#[from] WriteError),
+    #[error("the configuration was not written within {} s; the change may still be made", WRITE_TIMEOUT.as_secs())]
+    TimedOut,
     #[error("the gateway is shutting down")]
     Ending,
 }
 
+/// The time that one edit has for all its writes. A store may be remote, and nothing else is reconciled meanwhile.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of retries after concurrent edits.
 const ATTEMPTS: u32 = 3;
 
@@ -65,16 +72,19 @@ impl Reconciler {
             Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
         // A concurrent edit by hand is read first, so that it is not lost.
-        let mut attempts = 0;
+        let (mut attempts, deadline) = (0, Instant::now() + WRITE_TIMEOUT);
         let written = loop {
             self.read_files().await;
             attempts += 1;
-            match self.write(&edit).await {
-                Err(EditError::Write(WriteError::Changed(_))) if attempts < ATTEMPTS => (),
-                written => break written,
+            match timeout_at(deadline, self.write(&edit)).await {
+                Ok(Err(EditError::Write(WriteError::Changed(_)))) if attempts < ATTEMPTS => (),
+                Ok(written) => break written,
+                Err(_) => break Err(EditError::TimedOut),
             }
         };
-        if let (Some(name), Err(error @ EditError::Write(_))) = (name, &written) {
+        if let (Some(name), Err(error @ (EditError::Write(_) | EditError::TimedOut))) =
+            (name, &written)
+        {
             let namespace = self.files.settings.namespace();
             let reason = Reason::McpServerFailed;
             self.deps.journal.tell(reason, &name, namespace, &error.to_string());

@@ -25,8 +25,9 @@ pub(super) struct FolderStore {
 }
 
 impl FolderStore {
-    pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), writing: Writing::default() }
+    /// The directory at `root`, whose files are written under this lock.
+    pub(super) fn new(root: &Path, writing: Writing) -> Self {
+        Self { root: root.to_owned(), writing }
     }
 }
 

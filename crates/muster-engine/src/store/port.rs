@@ -19,8 +19,8 @@ pub type TextEdit = Box<dyn Fn(&str) -> Option<String> + Send>;
 /// **Guarantees:** an edit is applied to the text it was made for, or not at all; what was deleted is never recreated;
 /// what was written is read from then on.
 pub trait DefinitionStore: fmt::Debug + Send + Sync {
-    /// The paths of all definitions of a kind, in the order in which they count; none where the kind has no place. An
-    /// error means that it is unknown: what was read before stays. May block.
+    /// The paths of all definitions of a kind, in the order in which they count; `None` if the store does not hold this
+    /// kind. An error means that it is unknown: what was read before stays. May block.
     fn list(&self, kind: DefinitionKind) -> io::Result<Option<Vec<PathBuf>>>;
 
     /// Reads a definition. May block.

@@ -19,7 +19,7 @@ use muster_config::{
 
 use super::{
     CONFIG, ClassFile, DefinitionStore, FileProblem, Files, FolderStore, PolicyFile, ServerFile,
-    Severity, StoredText, ToolsetFile, WorkflowFile, folder,
+    Severity, StoredText, ToolsetFile, WorkflowFile, folder, write::Writing,
 };
 
 /// The consequence of a policy that cannot be read.
@@ -41,7 +41,7 @@ pub(super) fn load(root: &Path, definitions: &dyn DefinitionStore, before: &File
 
 /// Reads `config.yaml`.
 pub(super) fn settings_only(root: &Path) -> Files {
-    let (folder, before) = (FolderStore::new(root), Files::default());
+    let (folder, before) = (FolderStore::new(root, Writing::default()), Files::default());
     let mut reading = Reading {
         definitions: &folder,
         before: &before,
@@ -296,8 +296,13 @@ impl Reading<'_> {
         match self.definitions.list(kind) {
             Ok(paths) => paths,
             Err(error) => {
-                self.unreadable(&self.definitions.place(kind), &error);
+                let place = self.definitions.place(kind);
+                self.unreadable(&place, &error);
                 keep(&mut self.files, self.before);
+                let kept = self.before.generations.iter();
+                let kept = kept.filter(|(path, _)| path.starts_with(&place));
+                let kept = kept.map(|(path, generation)| (path.clone(), *generation));
+                Arc::make_mut(&mut self.files.generations).extend(kept);
                 None
             }
         }
@@ -328,6 +333,11 @@ impl Reading<'_> {
             Ok(text) => text,
             Err(error) => {
                 self.unreadable(path, &error);
+                // Its last contents stay in effect.
+                if let Some(generation) = self.before.generations.get(path) {
+                    let generations = Arc::make_mut(&mut self.files.generations);
+                    generations.insert(path.to_owned(), *generation);
+                }
                 return None;
             }
         };

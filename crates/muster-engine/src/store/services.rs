@@ -82,7 +82,12 @@ impl ConfigStore {
     /// Deletes a service and its state.
     pub(crate) async fn delete_service(&self, name: &str, path: &Path) -> Result<(), WriteError> {
         let deleted = self.definitions.delete(path).await;
-        let _removed = fs::remove_file(self.record_path(name));
+        let state = self.record_path(name);
+        let removed = self.exclusively(move || {
+            drop(fs::remove_file(&state));
+            Ok(())
+        });
+        removed.await?;
         deleted
     }
 

@@ -5,7 +5,10 @@ use std::{
     io::Write as _,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use muster_config::mcpserver::{self, McpServerStatus};
@@ -20,8 +23,9 @@ use tokio::sync::Mutex;
 use super::WriteError;
 
 /// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
-#[derive(Debug, Default)]
-pub(super) struct Writing(Mutex<()>);
+/// Clones share one lock.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Writing(Arc<Mutex<()>>);
 
 impl Writing {
     /// Does work on a blocking thread, after what others do. `root` is what an error names.
@@ -30,8 +34,13 @@ impl Writing {
         root: &Path,
         work: impl FnOnce() -> Result<(), WriteError> + Send + 'static,
     ) -> Result<(), WriteError> {
-        let _turn = self.0.lock().await;
-        let done = tokio::task::spawn_blocking(work).await;
+        let turn = Arc::clone(&self.0).lock_owned().await;
+        // The work goes on if its caller stops waiting, and so does its turn.
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        let done = done.await;
         done.unwrap_or_else(|error| {
             let source = io::Error::other(error);
             Err(WriteError::Io { path: root.to_owned(), source })
