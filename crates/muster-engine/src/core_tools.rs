@@ -61,6 +61,8 @@ struct CoreTool {
     name: &'static str,
     /// Who it is for.
     audience: ToolAudience,
+    /// Its effect, if its name does not say it.
+    effect: Option<Effect>,
     /// Its description for agents.
     summary: &'static str,
     /// Its input schema.
@@ -110,9 +112,6 @@ pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
     (source(), Arc::new(CoreTools { handle, tools }))
 }
 
-/// The tools that only read although their names do not say so.
-const READS: [&str; 2] = ["core_calls_draft", "core_config_problems"];
-
 /// The tools in the catalog.
 pub(crate) fn source() -> CatalogSource {
     let backend = BackendName::new(CORE_BACKEND);
@@ -131,7 +130,7 @@ pub(crate) fn source() -> CatalogSource {
         input_schema: raw(&(tool.schema)()).into(),
         params: None,
         definition: None,
-        effect: READS.contains(&tool.name).then_some(Effect::Read),
+        effect: tool.effect,
         validator: Arc::new(Validator::unchecked()),
         audience: tool.audience,
     });

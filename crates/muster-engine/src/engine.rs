@@ -174,6 +174,7 @@ impl Engine {
             executions,
             logs: ServerLogs::default(),
             directory,
+            store: Arc::clone(&store),
         };
         let workflows = workflows::Deps::of(&handle);
         workflows::resume_unfinished(&workflows, &files, &views, &tasks);

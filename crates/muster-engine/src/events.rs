@@ -132,7 +132,7 @@ impl EventJournal {
         if let Err(mpsc::error::TrySendError::Full(Entry::Happened(event))) =
             self.entries.try_send(Entry::Happened(event))
         {
-            tracing::warn!("event not taken down: {} {}", event.reason, event.involved_object.name);
+            tracing::warn!("event not recorded: {} {}", event.reason, event.involved_object.name);
         }
     }
 

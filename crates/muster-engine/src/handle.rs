@@ -17,6 +17,7 @@ use crate::{
     reconcile::{Edit, EditError, Input},
     server_logs::ServerLogs,
     services::Services,
+    store::ConfigStore,
     view::{ServerEntry, View},
     workflows::Executions,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Handle {
     pub(crate) logs: ServerLogs,
     /// Knows who may use the gateway.
     pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
+    /// The configuration, for the places of definitions.
+    pub(crate) store: Arc<ConfigStore>,
 }
 
 /// The servers that a caller may know of: those whose tools the caller can see. Operators know all.

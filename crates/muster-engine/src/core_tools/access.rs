@@ -21,6 +21,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_token_list",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "List the static tokens of clients that cannot log in, without their secrets.",
         schema: || json!({"type": "object", "properties": {}}),
         run: |handle, _, _| Box::pin(std::future::ready(tokens(handle))),
@@ -28,6 +29,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_token_create",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Create a static token. The reply holds it; it is stored nowhere and cannot be shown again.",
         schema: || {
             json!({"type": "object", "required": ["name"], "properties": {
@@ -42,6 +44,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_token_revoke",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Revoke a static token. Its callers are refused from then on.",
         schema: || {
             json!({"type": "object", "required": ["name"], "properties": {
@@ -53,6 +56,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_session_list",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "List who is logged in: the logins that requests came from since the gateway started, and the browsers \
                   at the console.",
         schema: || json!({"type": "object", "properties": {}}),
@@ -61,6 +65,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_session_end",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Log a user or a browser out.",
         schema: || {
             json!({"type": "object", "required": ["id"], "properties": {

@@ -26,6 +26,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_auth_login",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Log in to an MCP server that requires it. If a browser is needed, the answer holds \
                   the address to open; call this again afterwards. The resource auth://status shows \
                   which servers require a login.",
@@ -35,6 +36,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_auth_logout",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Log out from an MCP server: its connection ends and its tokens are forgotten, for \
                   this caller alone.",
         schema: || named("Name of the MCP server to log out from"),

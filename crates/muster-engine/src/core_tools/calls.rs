@@ -23,6 +23,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_calls_list",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "List calls of the past, newest first: when, who, which tool, how it ended and how long it took. \
                   All filters must match.",
         schema: || {
@@ -47,6 +48,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_calls_get",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Show one call of the past in full, with its arguments as far as the history keeps them.",
         schema: || {
             json!({"type": "object", "required": ["id"], "properties": {
@@ -58,6 +60,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_calls_stats",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Count calls of the past, also of earlier runs of the gateway: in all, by tool and by hour, with errors \
                   and durations.",
         schema: || {

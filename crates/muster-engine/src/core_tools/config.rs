@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use muster_api::config::{ConfigInfo, ConfigProblem};
 use muster_config::settings::{AccessMode, Settings};
+use muster_core::effect::Effect;
 use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolAudience, ToolReply, object};
@@ -13,6 +14,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { config(handle.now().settings.view()) }),
@@ -20,6 +22,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get_aggregator",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are redacted.",
         schema: nothing,
@@ -28,6 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_update_aggregator",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
                   values. A new prefix takes effect at once, a new address or transport after a restart. \
                   `host` and `oauth` decide who reaches the gateway.",
@@ -42,6 +46,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_save",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
         run: |handle, _, _| Box::pin(save(handle)),
@@ -49,6 +54,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_reload",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Read config.yaml and all other files again. Edits are also detected without it.",
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),
@@ -56,6 +62,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_problems",
         audience: ToolAudience::Operators,
+        effect: Some(Effect::Read),
         summary: "List what is wrong with the files of the configuration: those that cannot be read, unknown fields, rules \
                   that match no tool.",
         schema: nothing,

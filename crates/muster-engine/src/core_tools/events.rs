@@ -6,6 +6,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use muster_api::event::{EventInfo, PastEvents};
 use muster_core::{
     backend::CallContext,
+    call::Caller,
     client::{ClientSession, Notification},
     json::raw,
 };
@@ -30,6 +31,7 @@ const NOTICE: &str = "notifications/muster/event";
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_events",
     audience: ToolAudience::Everyone,
+    effect: None,
     summary: "Show what happened in the gateway, newest first: servers started, failed, lost and \
               found again, services, definitions created, changed and deleted. All filters must match.",
     schema: || {
@@ -88,14 +90,17 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let mut found = handle.journal.find(filter.clone()).await;
     if let Some((None, events)) = follow {
         if let Some(session) = cx.client.client_session() {
-            let filter = Filter { since: None, until: None, limit: None, ..filter };
-            handle.journal.spawn(stream(session, events, filter, found.first().cloned()));
+            let filter = Filter { since: None, until: None, limit: None, visible: None, ..filter };
+            let follower = Follower { handle: handle.clone(), caller: cx.caller.clone(), filter };
+            handle.journal.spawn(stream(session, events, follower, found.first().cloned()));
         }
     } else if let Some((Some(length), events)) = follow {
         let most = args.count("limit").unwrap_or(usize::MAX);
         let params = raw(&PastEvents { events: infos(&found) });
         cx.client.notify(Notification { method: FOUND.to_owned(), params });
-        let mut later = followed(cx, events, &filter, &found, (length, most)).await;
+        let filter = Filter { visible: None, ..filter };
+        let follower = Follower { handle: handle.clone(), caller: cx.caller.clone(), filter };
+        let mut later = followed(cx, events, &follower, &found, (length, most)).await;
         later.reverse();
         later.append(&mut found);
         found = later;
@@ -117,11 +122,25 @@ fn length(args: &Args) -> Result<Option<Duration>, String> {
     }
 }
 
+/// A caller that follows events.
+struct Follower {
+    handle: Handle,
+    caller: Caller,
+    filter: Filter,
+}
+
+impl Follower {
+    /// Whether the caller may see an event now: servers and permissions change while events are followed.
+    fn takes(&self, event: &Event) -> bool {
+        self.filter.takes(event) && self.handle.visible_servers(&self.caller).has_event(event)
+    }
+}
+
 /// Sends new events to a session, until it ends or follows again.
 async fn stream(
     session: Arc<dyn ClientSession>,
     mut events: Following,
-    filter: Filter,
+    follower: Follower,
     newest: Option<Arc<Event>>,
 ) {
     let number = session.begin_stream();
@@ -131,7 +150,7 @@ async fn stream(
             return;
         }
         let is_known = newest.as_ref().is_some_and(|newest| newest.timestamp >= event.timestamp);
-        if is_known || !filter.takes(&event) {
+        if is_known || !follower.takes(&event) {
             continue;
         }
         let params = raw(&info(&event, &zone));
@@ -145,7 +164,7 @@ async fn stream(
 async fn followed(
     cx: CallContext<'_>,
     mut events: Following,
-    filter: &Filter,
+    follower: &Follower,
     known: &[Arc<Event>],
     (length, most): (Duration, usize),
 ) -> Vec<Arc<Event>> {
@@ -155,7 +174,7 @@ async fn followed(
     while notified.len() < most {
         let Ok(Some(event)) = timeout_at(end, events.next()).await else { break };
         let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
-        if filter.takes(&event) && !is_known {
+        if follower.takes(&event) && !is_known {
             let params = raw(&info(&event, &zone));
             cx.client.notify(Notification { method: NOTICE.to_owned(), params });
             notified.push(event);

@@ -35,6 +35,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_list",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
                   that failed are left out unless showAll is true. Secrets are redacted.",
         schema: || {
@@ -48,6 +49,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show the definition and the state of one MCP server. Secrets are redacted.",
         schema: || named("Name of the MCP server"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
@@ -55,6 +57,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_validate",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check the definition of an MCP server without storing it.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
@@ -62,6 +65,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_create",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, cx, args| Box::pin(create(handle, cx, args)),
@@ -69,6 +73,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_update",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Change an MCP server. Fields that are not given keep their values; `auth` is \
                   replaced as a whole. With another address, command or args, secrets and `auth` that are \
                   not given again are dropped. A running server is reconnected if the change requires it.",
@@ -78,6 +83,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_approve",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Approve an MCP server that an agent added or changed, so that it can be connected. With \
                   autoStart it is connected at once.",
         schema: || named("Name of the MCP server"),
@@ -86,6 +92,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_delete",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Delete an MCP server: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
@@ -93,6 +100,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_logs",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Show the last lines that a local MCP server wrote to standard error, and lines on standard \
                   output that are not messages.",
         schema: || {

@@ -1,6 +1,6 @@
 //! `core_policy_*`: the policy in effect, and what it decides about a call.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use muster_api::policy::{
     PolicyAnswer, PolicyEntryInfo, PolicyInfo, PolicyRuleInfo, ToolsetSummary,
@@ -31,6 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_policy_get",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Show the policy in effect, of all policy files together: rules, what some callers may use beyond them, \
                   and toolsets.",
         schema: || json!({"type": "object", "properties": {}}),
@@ -39,6 +40,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_policy_check",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Ask whether a caller may call a tool with some arguments, without calling it. The reply names the rule \
                   that decides. Without user, groups, client and token the question is about a caller without a login.",
         schema: || {
@@ -60,12 +62,9 @@ pub(super) const TOOLS: &[CoreTool] = &[
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every tool")]
 fn get(handle: &Handle) -> ToolReply {
     let policy = Arc::clone(&handle.state.borrow().policy);
-    let is_policy = |path: &std::path::Path| {
-        let names = [DefinitionKind::Policy, DefinitionKind::Toolset]
-            .map(|kind| [kind.folder(), kind.plural()]);
-        path.components()
-            .any(|part| names.as_flattened().iter().any(|name| part.as_os_str() == *name))
-    };
+    let places = [DefinitionKind::Policy, DefinitionKind::Toolset]
+        .map(|kind| handle.store.definitions().place(kind));
+    let is_policy = |path: &Path| places.iter().any(|place| path.starts_with(place));
     let view = handle.now();
     let problems = view.problems.iter().filter(|problem| is_policy(&problem.path));
     Ok(object(&PolicyInfo {
@@ -161,9 +160,24 @@ async fn check(handle: &Handle, args: Args) -> ToolReply {
     let answer = tokio::task::spawn_blocking(move || {
         answer(&snapshot.policy, &snapshot.catalog, &caller, call)
     });
+    let unreadable = handle.now().unreadable_policy.clone();
     match answer.await {
-        Ok(answer) => Ok(object(&answer)),
+        Ok(answer) => Ok(object(&explained(answer, unreadable.as_deref()))),
         Err(error) => Err(format!("the question cannot be answered: {error}").into()),
+    }
+}
+
+/// The answer, with the true reason while a policy cannot be read.
+fn explained(answer: PolicyAnswer, unreadable: Option<&Path>) -> PolicyAnswer {
+    match unreadable {
+        Some(path) if !answer.allowed => PolicyAnswer {
+            reason: format!(
+                "policy `{}` cannot be read: all calls are refused until it is fixed",
+                path.display()
+            ),
+            ..answer
+        },
+        Some(_) | None => answer,
     }
 }
 
@@ -214,5 +228,33 @@ fn answer(policy: &Policy, catalog: &CatalogSnapshot, caller: &Caller, call: Cal
         role: found.role.as_str().to_owned(),
         toolset: caller.toolset.as_deref().unwrap_or_default().to_owned(),
         entries: found.entries.into_iter().map(entry_path).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use muster_api::policy::PolicyAnswer;
+
+    use super::explained;
+
+    #[test]
+    fn while_a_policy_cannot_be_read_that_is_the_reason() {
+        let answer = |allowed: bool| PolicyAnswer {
+            allowed,
+            reason: "no rule names it".to_owned(),
+            ..PolicyAnswer::default()
+        };
+        let unreadable = Some(Path::new("policies/a.yaml"));
+        let closed =
+            "policy `policies/a.yaml` cannot be read: all calls are refused until it is fixed";
+        for (allowed, unreadable, expected) in [
+            (false, unreadable, closed),
+            (false, None, "no rule names it"),
+            (true, unreadable, "no rule names it"),
+        ] {
+            assert_eq!(explained(answer(allowed), unreadable).reason, expected);
+        }
     }
 }

@@ -32,6 +32,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_list",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "List the gateway itself, every MCP server and every service created from a class, \
                   with state and health.",
         schema: || json!({"type": "object"}),
@@ -40,6 +41,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_start",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Start a service, and wait until it is up or failed.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(start(handle, cx, args)),
@@ -47,6 +49,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_stop",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Stop a service. Its tools are gone until it is started again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(stop(handle, cx, args)),
@@ -54,6 +57,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_restart",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Stop a service and start it again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(restart(handle, cx, args)),
@@ -61,6 +65,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_status",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show state, health and details of one service.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(status(handle, cx, args)),

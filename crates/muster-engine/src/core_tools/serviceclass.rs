@@ -25,6 +25,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_list",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "List the service classes with their definitions, and whether their tools can be called.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
@@ -32,6 +33,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show one service class, and whether its tools can be called.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
@@ -39,6 +41,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_available",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check whether all tools of a service class can be called, so that services can be created from it.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
@@ -46,6 +49,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_validate",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check the definition of a service class without storing it.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
@@ -53,6 +57,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_create",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Add a service class: which tools start, stop and check its services. Create services \
                   from it with core_service_create.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
@@ -61,6 +66,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_update",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Change a service class. Fields that are not given keep their values; `args` and \
                   `serviceConfig` are replaced as a whole. Running services are not affected.",
         schema: || arguments(FIELDS, &["name"], false),
@@ -69,6 +75,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_delete",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Delete a service class. Services created from it keep running.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(delete(handle, args)),

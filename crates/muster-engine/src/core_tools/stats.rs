@@ -13,6 +13,7 @@ use crate::handle::Handle;
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_stats",
     audience: ToolAudience::Everyone,
+    effect: None,
     summary: "Show the backends of the gateway with their state, and how many calls each ran since the \
               gateway was started: running, failed, cancelled, and how long they took.",
     schema: || json!({"type": "object", "properties": {}}),

@@ -31,6 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_list",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "List the workflows with their descriptions, and whether all their tools can be called. \
                   Run one with call_tool and the name workflow_<name>.",
         schema: || {
@@ -43,6 +44,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show the definition of one workflow, as an object and as YAML.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
@@ -50,6 +52,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_create",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Save a task as a workflow: steps that call tools one after the other, with arguments \
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
                   Its tool workflow_<name> can be called at once.",
@@ -59,6 +62,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_update",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Replace the definition of a workflow as a whole.",
         schema: definition,
         run: |handle, cx, args| Box::pin(update(handle, cx, args)),
@@ -66,6 +70,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_delete",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Delete a workflow. The records of its runs stay.",
         schema: || named("Name of the workflow"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
@@ -73,6 +78,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_validate",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check the definition of a workflow without storing it: its form, the tools it calls \
                   and their arguments, its templates and what they refer to.",
         schema: definition,
@@ -81,6 +87,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_available",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check whether all tools of a workflow can be called.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { available(handle, cx, &args) }),

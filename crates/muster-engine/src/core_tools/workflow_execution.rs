@@ -18,6 +18,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_execution_list",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "List the executions of workflows, newest first.",
         schema: || {
             json!({"type": "object", "properties": {
@@ -32,6 +33,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_execution_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show one execution of a workflow: its arguments, steps and result.",
         schema: || {
             json!({"type": "object", "required": ["execution_id"], "properties": {

@@ -1,10 +1,17 @@
 //! The replies of core tools, word for word.
 
+use muster_core::{
+    backend::ToolCaller as _,
+    call::{Call, Caller, Checking, Outcome},
+    client::NoClient,
+    json::raw,
+    name::ToolName,
+};
 use serde_json::{Value, json};
 
 use crate::{
     fake::{Fake, permanent},
-    rig::Rig,
+    rig::{REMOTE, Rig},
 };
 
 #[track_caller]
@@ -368,6 +375,29 @@ async fn events_are_filtered() {
             "E: Invalid 'since' time format: unsupported time format 'yesterday'. Supported formats: ",
         ],
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn followed_events_are_those_that_the_caller_may_see_now() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    let args = json!({"follow": true, "duration": "10m", "resourceName": "a"});
+    let call = Call::new(ToolName::new("core_events"), raw(&args), Checking::Strict);
+    let (agent, client) = (Caller::local(), NoClient::shared());
+    let following = rig.dispatcher.call(&agent, &client, call);
+    let (mut views, mut states) = (rig.engine().view(), rig.engine().state());
+    let crashes = async {
+        rig.fake.link("a").crash();
+        drop(views.wait_for(|view| view.servers["a"].status.failures > 0).await.unwrap());
+        rig.until_is("a", "connected").await;
+        rig.put("policies/p.yaml", "default: disabled\ntools: {core_events: {}}\n");
+        drop(states.wait_for(|state| !state.policy.is_open()).await.unwrap());
+        rig.fake.link("a").crash();
+        drop(views.wait_for(|view| view.servers["a"].status.failures > 0).await.unwrap());
+    };
+    let (reply, ()) = tokio::join!(following, crashes);
+    let Ok(Outcome::Text { text, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(text.matches("\"MCPServerFailed\"").count(), 1, "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use muster_api::{
     calls::CallInfo,
     workflow::{DraftStep, WorkflowDraft},
 };
-use muster_core::secret_text::REDACTED;
+use muster_core::{effect::Effect, secret_text::REDACTED};
 use muster_telemetry::history::is_shortened;
 use serde_json::{Map, Value, json};
 
@@ -19,6 +19,7 @@ const MAX_CALLS: usize = 50;
 pub(super) const TOOL: CoreTool = CoreTool {
     name: "core_calls_draft",
     audience: ToolAudience::Operators,
+    effect: Some(Effect::Read),
     summary: "Draft a workflow from calls of the past: a step for each, in their order, with the arguments that the history \
               keeps. Nothing is stored: pass the draft to core_workflow_create.",
     schema: || {

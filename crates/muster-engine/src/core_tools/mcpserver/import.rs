@@ -13,6 +13,7 @@ const MAX_SERVERS: usize = 100;
 pub(super) const TOOL: CoreTool = CoreTool {
     name: "core_mcpserver_import",
     audience: ToolAudience::Operators,
+    effect: None,
     summary: "Add the servers of another client's configuration: the text of a file with `mcpServers`, as Claude, Cursor and \
               VS Code have it. Servers that exist are left as they are; those that are disabled in the client are not \
               started. The command `muster import` finds such files, and \

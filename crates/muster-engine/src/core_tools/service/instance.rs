@@ -23,6 +23,7 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_create",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Create a service from a service class and start it. With persist it survives a restart \
                   of the gateway, and with autoStart it is started again then.",
         schema: || arguments(&[&NAME, &SPEC, &PERSIST], &["serviceClassName", "name"], true),
@@ -31,6 +32,7 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_delete",
         audience: ToolAudience::Operators,
+        effect: None,
         summary: "Stop and delete a service that was created from a class.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(delete(handle, cx, args)),
@@ -38,6 +40,7 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_get",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Show one service in full.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
@@ -45,6 +48,7 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_validate",
         audience: ToolAudience::Everyone,
+        effect: None,
         summary: "Check whether a service could be created, without creating it.",
         schema: || arguments(&[&NAME, &SPEC, &DESCRIPTION], &["name", "serviceClassName"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
