@@ -464,12 +464,16 @@ mod tests {
             check(&[guarded(Placement::Positional)], &json, &format!("v='{value}'"));
         }
         let typed = |kind| [Param { kind, ..guarded(Placement::Positional) }];
-        check(&typed(ParamType::Integer), r#"{"v": -7}"#, "v=-7");
-        check(&typed(ParamType::Integer), r#"{"v": "-7"}"#, "v=-7");
-        check(&typed(ParamType::Number), r#"{"v": -0.5}"#, "v=-0.5");
-        for letters in [r#"{"v": "-inf"}"#, r#"{"v": -1e-9}"#, r#"{"v": "-infinity"}"#] {
-            check(&typed(ParamType::Number), letters, dash);
+        // `-7` is an option of many programs, too.
+        for kind in [ParamType::Integer, ParamType::Number] {
+            check(&typed(kind), r#"{"v": -7}"#, dash);
+            check(&typed(kind), r#"{"v": "-7"}"#, dash);
         }
+        for number in [r#"{"v": -0.5}"#, r#"{"v": "-inf"}"#, r#"{"v": -1e-9}"#] {
+            check(&typed(ParamType::Number), number, dash);
+        }
+        let declared = [Param { allow_leading_dash: true, ..param("v", ParamType::Integer) }];
+        check(&declared, r#"{"v": -7}"#, "v=-7");
         for placement in [
             Placement::Flag("--flag".to_owned()),
             Placement::Flag("--".to_owned()),

@@ -77,8 +77,8 @@ pub struct Param {
 }
 
 impl Param {
-    /// Whether the program would read this value as an option. `-` alone is an operand, and so is a negative
-    /// number where a number is declared: such an option is rare, and harmless.
+    /// Whether the program would read this value as an option. `-` alone is an operand. A negative number is not: `-1` is an
+    /// option of many programs.
     pub(crate) fn is_read_as_option(&self, value: &str) -> bool {
         let is_operand = match &self.placement {
             Placement::Positional => true,
@@ -86,23 +86,7 @@ impl Param {
             Placement::Flag(flag) => !flag.starts_with('-'),
             Placement::Joined(_) | Placement::Stdin | Placement::WorkingDir => false,
         };
-        let is_number = matches!(self.kind, ParamType::Integer | ParamType::Number);
-        is_operand
-            && !self.allow_leading_dash
-            && value.len() > 1
-            && value.starts_with('-')
-            && !(is_number && is_negative_decimal(value))
-    }
-}
-
-/// Whether a text is a minus sign, digits, and perhaps a point with digits. `-inf` and `-1e5` could be options with
-/// letters.
-fn is_negative_decimal(text: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = text.strip_prefix('-').unwrap_or_default();
-    match number.split_once('.') {
-        Some((whole, fraction)) => digits(whole) && digits(fraction),
-        None => digits(number),
+        is_operand && !self.allow_leading_dash && value.len() > 1 && value.starts_with('-')
     }
 }
 

@@ -137,7 +137,7 @@ pub static ARGUMENT: FieldTable = FieldTable::new("ToolArg", "argument", &[
         "positional",
         Boolean,
         FALSE,
-        "The value is a word without a flag. One that begins with `-` is refused, because the program would read it as an option, unless it is a negative number of a numeric type",
+        "The value is a word without a flag. One that begins with `-` is refused, because the program would read it as an option; so is a negative number",
     ),
     Field::optional(
         "allow_leading_dash",
