@@ -82,25 +82,39 @@ impl Policy {
             found.reason = format!("there is no tool `{name}`{}", near.unwrap_or_default());
             return found;
         };
+        // The rules of the server that a call of a family's tool selects decide, too.
+        let instance = catalog.instance(entry, &call.arguments).and_then(Result::ok);
+        let family = instance.as_ref().map(|_| entry);
+        let entry = instance.as_ref().map_or(entry, |(own, _)| own);
+        let paths = || {
+            let mut paths = own.paths(entry);
+            for path in family.map(|family| own.paths(family)).unwrap_or_default() {
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+            paths
+        };
         found.effect = Some(own.effect(entry));
         match own.permit(catalog, caller, call) {
             Ok(_) => {
                 let basis = own.basis(entry);
                 found.reason = reason_of(&basis).to_owned();
-                found.rules = match own.paths(entry) {
+                found.rules = match paths() {
                     paths if paths.is_empty() => vec![basis],
                     paths => paths,
                 };
             }
-            Err(CallError::UnknownTool { .. }) => {
-                let (rule, reason) = own.hidden_by(entry);
+            Err(error) if is_hidden(&error) || family.is_some() && !own.shows(entry) => {
+                let family = family.filter(|family| !own.shows(family));
+                let (rule, reason) = own.hidden_by(family.unwrap_or(entry));
                 found.decision = Decision::Hidden;
                 found.rules = vec![rule];
                 found.reason = reason;
             }
             Err(CallError::PolicyViolation { violations, .. }) => {
                 found.decision = Decision::Limited;
-                found.rules = own.paths(entry);
+                found.rules = paths();
                 found
                     .rules
                     .extend(own.rules.bare(entry).map(|_| format!("tools.{}", entry.local_name)));
@@ -109,7 +123,7 @@ impl Policy {
             }
             Err(CallError::InvalidArguments { problems, unknown, .. }) => {
                 found.decision = Decision::InvalidArguments;
-                found.rules = own.paths(entry);
+                found.rules = paths();
                 found.reason =
                     "the policy allows the tool, but its schema does not allow these arguments"
                         .to_owned();
@@ -198,6 +212,11 @@ impl Policy {
             None => "callers".to_owned(),
         }
     }
+}
+
+/// Whether an error says that the caller cannot see the tool.
+const fn is_hidden(error: &CallError) -> bool {
+    matches!(error, CallError::UnknownTool { .. })
 }
 
 /// The sentence for what permits a call.

@@ -12,7 +12,10 @@ use crate::{
     effect::Effect,
     json::raw,
     name::{BackendName, ToolName, exposed_name},
-    policy::Policy,
+    policy::{
+        DefaultAccess, Policy, Rule,
+        explain::{Decision, Explanation},
+    },
 };
 
 /// A server with tools, in the family `kubernetes` with this selector.
@@ -157,4 +160,39 @@ fn an_effect_ceiling_is_for_the_server_that_a_call_selects() {
     let refused = called("b").unwrap_err();
     let CallError::ExcessiveEffect(excess) = refused else { panic!("{refused}") };
     assert_eq!((excess.effect, excess.most), (Effect::Destructive, Effect::Read));
+}
+
+#[test]
+fn a_decision_is_explained_by_the_rules_of_the_server() {
+    let catalog = CatalogSnapshot::default()
+        .with(server("a", "cluster", &[tool("list", "Lists")]))
+        .with(server("b", "cluster", &[tool("list", "Lists")]));
+    let explained = |policy: &Policy, server: &str| -> Explanation {
+        let arguments = raw(&json!({"cluster": server}));
+        let call = Call::new(ToolName::new("x_kubernetes_list"), arguments, Checking::Strict);
+        policy.explain(&catalog, &Caller::local(), call)
+    };
+    let rule = Rule { effect: Some(Effect::Destructive), ..Rule::default() };
+    let rules = || [("b/list".to_owned(), rule.clone())].into_iter().collect();
+    let policy = Policy { rules: rules(), ..Policy::default() };
+    for (server, path) in [("a", "default"), ("b", "tools.b/list")] {
+        let found = explained(&policy, server);
+        assert_eq!(found.decision, Decision::Allowed, "{found:?}");
+        assert_eq!(found.rules, [path]);
+        assert_eq!(found.effect == Some(Effect::Destructive), server == "b", "{found:?}");
+    }
+    // The family's tool is shown, and that of one of its servers is not.
+    let policy = Policy {
+        default: DefaultAccess::Disabled,
+        rules: [
+            ("family/kubernetes/list".to_owned(), Rule::default()),
+            ("b/list".to_owned(), rule),
+        ]
+        .into_iter()
+        .collect(),
+        ..Policy::default()
+    };
+    assert_eq!(explained(&policy, "b").decision, Decision::Allowed);
+    let hidden = explained(&policy, "a");
+    assert_eq!((hidden.decision, hidden.rules), (Decision::Hidden, vec!["default".to_owned()]));
 }
