@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     for line in io::stdin().lock().lines() {
         let text: String = serde_json::from_str(&line?)?;
-        writeln!(out, "{}", serde_json::to_string(&model.embed(&[&text]))?)?;
+        writeln!(out, "{}", serde_json::to_string(&model.embed(&[&text]).concat())?)?;
     }
     out.flush()?;
     Ok(())

@@ -44,7 +44,9 @@ fn vectors_are_those_of_the_reference() {
     let texts: Vec<&str> = reference.iter().map(|(text, _)| text.as_str()).collect();
     let built_in = Model::built_in(BUILT_IN).unwrap();
     let loaded = Model::load(&folder()).unwrap();
-    for (vector, (text, expect)) in built_in.embed(&texts).iter().zip(&reference) {
+    let vectors = built_in.embed(&texts);
+    assert!(vectors.len() == reference.len() && !vectors.is_empty());
+    for (vector, (text, expect)) in vectors.iter().zip(&reference) {
         alike(vector, expect, text);
         // Neither the texts beside it nor where the weights lie changes a vector.
         assert_eq!(built_in.embed(&[text]), std::slice::from_ref(vector), "{text}");
@@ -60,7 +62,9 @@ fn floating_point_weights_are_quantised() {
     }
     fs::write(whole.path().join("model.safetensors"), floating_point(BUILT_IN.weights)).unwrap();
     let model = Model::load(whole.path()).unwrap();
-    for (text, expect) in reference() {
+    let reference = reference();
+    assert!(!reference.is_empty());
+    for (text, expect) in reference {
         alike(&model.embed(&[&text])[0], &expect, &text);
     }
 }
@@ -112,12 +116,29 @@ fn broken_weights_are_refused() {
     for (weights, expect) in [
         (&b"short"[..], "it is too short for its header"),
         (&[255; 64], "it is too short for its header"),
-        (&BUILT_IN.weights[..BUILT_IN.weights.len() / 2], "is missing, or not as it should be"),
-        (&rows, "`encoder.layer.0.attention.self.query.weight` is missing, or not as it should be"),
+        (
+            &BUILT_IN.weights[..BUILT_IN.weights.len() / 2],
+            "is missing or has an unsupported type or shape",
+        ),
+        (
+            &rows,
+            "`encoder.layer.0.attention.self.query.weight` is missing or has an unsupported type or shape",
+        ),
     ] {
         write("model.safetensors", weights);
         let error = Model::load(folder.path()).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
+    }
+}
+
+#[test]
+fn heads_that_do_not_divide_the_width_are_refused() {
+    for heads in [0, 5] {
+        let mut config: Value = serde_json::from_slice(BUILT_IN.config).unwrap();
+        config["num_attention_heads"] = json!(heads);
+        let config = serde_json::to_vec(&config).unwrap().leak();
+        let error = Model::built_in(BuiltInModel { config, ..BUILT_IN }).unwrap_err().to_string();
+        assert!(error.contains("must be a multiple of `num_attention_heads`"), "{error}");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 /// The maximum number of word pieces of a text.
 const MOST_TOKENS: usize = 128;
 /// The number of word pieces that are encoded together; more texts share no more work.
-const TOGETHER: usize = 128;
+const MAX_BATCH_TOKENS: usize = 128;
 
 /// A sentence encoder.
 pub struct Model {
@@ -74,6 +74,12 @@ impl Model {
             inner: about.intermediate_size,
             heads: about.num_attention_heads,
         };
+        if sizes.heads == 0 || !sizes.hidden.is_multiple_of(sizes.heads) {
+            let Sizes { hidden, heads, .. } = sizes;
+            return Err(config.malformed(format!(
+                "`hidden_size` ({hidden}) must be a multiple of `num_attention_heads` ({heads})"
+            )));
+        }
         let tokenizer = Tokenizer::read(vocabulary)?;
         let weights = Weights::new(weights)?;
         let layers = (0..about.num_hidden_layers)
@@ -101,16 +107,16 @@ impl Model {
     pub fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
         let most = MOST_TOKENS.min(self.places.rows());
         let mut vectors = Vec::with_capacity(texts.len());
-        let mut waiting: Vec<Vec<usize>> = Vec::new();
+        let mut batch: Vec<Vec<usize>> = Vec::new();
         for text in texts {
             let tokens = self.tokenizer.read_text(text, most);
-            if waiting.iter().map(Vec::len).sum::<usize>() + tokens.len() > TOGETHER {
-                vectors.extend(self.encode(&waiting));
-                waiting.clear();
+            if batch.iter().map(Vec::len).sum::<usize>() + tokens.len() > MAX_BATCH_TOKENS {
+                vectors.extend(self.encode(&batch));
+                batch.clear();
             }
-            waiting.push(tokens);
+            batch.push(tokens);
         }
-        vectors.extend(self.encode(&waiting));
+        vectors.extend(self.encode(&batch));
         vectors
     }
 

@@ -1,11 +1,11 @@
 //! The choice of vector instructions while the program runs.
 //!
 //! The only place of this crate with `unsafe` code: calls of functions that are compiled for instructions which not every
-//! processor has, after a look whether this one has them, and loads from slices of the right length.
+//! processor has, after checking that this processor has them, and loads from slices of the right length.
 
 use super::math;
 
-/// The rows of input that are multiplied together, so that they stay in the first cache.
+/// The rows of input that are multiplied together, so that they stay in the L1 cache.
 const TILE: usize = 16;
 /// The rows of input in one step. Inputs have a multiple of them.
 pub(super) const ROWS: usize = 4;
@@ -292,6 +292,34 @@ mod tests {
     use super::{ROWS, products};
     use crate::encoder::math;
 
+    /// A way to multiply, and its name.
+    type Path = (&'static str, fn(&[u8], &[i16], usize, &mut [i32]));
+
+    /// The ways that this processor and these sizes allow.
+    fn paths(columns: usize, count: usize) -> Vec<Path> {
+        let mut paths: Vec<Path> = vec![("as chosen", products)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use super::{has_avx2, has_vnni, vnni, x86};
+            if columns.is_multiple_of(x86::STEP) && count.is_multiple_of(x86::PAIR) && has_avx2() {
+                #[expect(unsafe_code, reason = "the processor has the instructions")]
+                // SAFETY: the processor has the instructions that the function is compiled for.
+                paths.push(("avx2", |weights, input, columns, sums| unsafe {
+                    x86::products(weights, input, columns, sums);
+                }));
+            }
+            if columns.is_multiple_of(vnni::STEP) && count.is_multiple_of(vnni::GROUP) && has_vnni()
+            {
+                #[expect(unsafe_code, reason = "the processor has the instructions")]
+                // SAFETY: the processor has the instructions that the function is compiled for.
+                paths.push(("vnni", |weights, input, columns, sums| unsafe {
+                    vnni::products(weights, input, columns, sums);
+                }));
+            }
+        }
+        paths
+    }
+
     #[test]
     fn vector_instructions_give_the_same_products() {
         for (columns, count, rows) in
@@ -306,10 +334,14 @@ mod tests {
             let input: Vec<i16> =
                 (0..columns * rows).map(|_| (next() % 16_383) as i16 - 8_191).collect();
             assert_eq!(rows % ROWS, 0);
-            let (mut fast, mut plain) = (vec![0; rows * count], vec![0; rows * count]);
-            products(&weights, &input, columns, &mut fast);
+            let mut plain = vec![0; rows * count];
             math::products(&weights, &input, columns, &mut plain);
-            assert_eq!(fast, plain, "{columns} columns, {count} rows");
+            for (name, products) in paths(columns, count) {
+                println!("{columns} columns, {count} rows: {name}");
+                let mut sums = vec![0; rows * count];
+                products(&weights, &input, columns, &mut sums);
+                assert_eq!(sums, plain, "{columns} columns, {count} rows: {name}");
+            }
         }
     }
 }

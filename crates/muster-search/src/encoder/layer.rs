@@ -44,10 +44,10 @@ pub(crate) struct Layer {
     query: Linear,
     key: Linear,
     value: Linear,
-    seen: Linear,
-    seen_norm: Norm,
-    wide: Linear,
-    narrow: Linear,
+    attention_output: Linear,
+    attention_norm: Norm,
+    intermediate: Linear,
+    output: Linear,
     norm: Norm,
     sizes: Sizes,
 }
@@ -65,10 +65,10 @@ impl Layer {
             query: linear("attention.self.query", (hidden, hidden))?,
             key: linear("attention.self.key", (hidden, hidden))?,
             value: linear("attention.self.value", (hidden, hidden))?,
-            seen: linear("attention.output.dense", (hidden, hidden))?,
-            seen_norm: Norm::read(weights, &name("attention.output.LayerNorm"), hidden)?,
-            wide: linear("intermediate.dense", (hidden, inner))?,
-            narrow: linear("output.dense", (inner, hidden))?,
+            attention_output: linear("attention.output.dense", (hidden, hidden))?,
+            attention_norm: Norm::read(weights, &name("attention.output.LayerNorm"), hidden)?,
+            intermediate: linear("intermediate.dense", (hidden, inner))?,
+            output: linear("output.dense", (inner, hidden))?,
             norm: Norm::read(weights, &name("output.LayerNorm"), hidden)?,
             sizes,
         })
@@ -84,13 +84,13 @@ impl Layer {
         for text in texts {
             self.attend(text, (&query, &key, &value), &mut attended);
         }
-        let mut seen = self.seen.of(&Quantised::of(&attended, hidden));
-        math::add_scaled(&mut seen, 1.0, rows);
-        self.seen_norm.apply(&mut seen);
-        let mut wide = self.wide.of(&Quantised::of(&seen, hidden));
-        cpu::gelu(&mut wide);
-        *rows = self.narrow.of(&Quantised::of(&wide, inner));
-        math::add_scaled(rows, 1.0, &seen);
+        let mut attention_output = self.attention_output.of(&Quantised::of(&attended, hidden));
+        math::add_scaled(&mut attention_output, 1.0, rows);
+        self.attention_norm.apply(&mut attention_output);
+        let mut intermediate = self.intermediate.of(&Quantised::of(&attention_output, hidden));
+        cpu::gelu(&mut intermediate);
+        *rows = self.output.of(&Quantised::of(&intermediate, inner));
+        math::add_scaled(rows, 1.0, &attention_output);
         self.norm.apply(rows);
     }
 
@@ -102,7 +102,7 @@ impl Layer {
         attended: &mut [f32],
     ) {
         let hidden = self.sizes.hidden;
-        let size = hidden / self.sizes.heads.max(1);
+        let size = hidden / self.sizes.heads;
         let span = text.start * hidden..text.end * hidden;
         let (Some(query), Some(key), Some(value), Some(attended)) = (
             query.get(span.clone()),

@@ -40,7 +40,7 @@ fn folded(
 /// A row as integers from `-largest` to `largest`, and what to multiply them with.
 #[inline(always)]
 pub(super) fn quantise(row: &[f32], largest: f32, integers: &mut [i16], scale: &mut f32) {
-    let found = folded(row, |most, one| most.max(one.abs()), f32::max).max(f32::MIN_POSITIVE);
+    let found = self::largest(row).max(LEAST);
     *scale = found / largest;
     let factor = largest / found;
     for (integer, one) in integers.iter_mut().zip(row) {
@@ -50,6 +50,8 @@ pub(super) fn quantise(row: &[f32], largest: f32, integers: &mut [i16], scale: &
     }
 }
 
+/// The least largest value of a row: a factor by a smaller one would be infinite, and zeros times it no numbers.
+const LEAST: f32 = 1e-30;
 /// Numbers below 2^22 that are added to it are rounded to integers.
 const ROUND: f32 = 12_582_912.0;
 
@@ -194,6 +196,8 @@ mod tests {
         let mut scale = 0.0;
         quantise(&row, 50.0, &mut integers, &mut scale);
         assert_eq!((integers[0], integers[21], integers[36], scale), (-50, 2, 40, 0.4));
+        quantise(&[0.0; 37], 8_191.0, &mut integers, &mut scale);
+        assert!(integers == [0; 37] && scale > 0.0);
         let mut shares = [1.0, 1.0, 1.0];
         softmax(&mut shares);
         assert!(shares.iter().all(|share| (share - 1.0 / 3.0).abs() < 1e-6));

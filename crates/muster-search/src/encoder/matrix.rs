@@ -7,8 +7,10 @@ use crate::encoder::{
     weights::{ModelLoadError, Weights},
 };
 
-/// The largest quantised input. The product with 127, 2,000 times, fits into 32 bits.
-const LARGEST: f32 = 8_191.0;
+/// The largest quantised input, if the sums of products with weights fit into 32 bits. Wider layers have smaller ones.
+const LARGEST: i32 = 8_191;
+/// The least range of inputs that is as exact as the weights are.
+const LEAST_RANGE: i32 = 127;
 
 /// A matrix: each value is an integer times the scale of its row.
 pub(crate) struct Matrix {
@@ -25,7 +27,7 @@ impl Matrix {
         columns: usize,
         scales: Vec<f32>,
     ) -> Option<Self> {
-        let fits = columns > 0 && columns <= MOST_COLUMNS;
+        let fits = columns > 0 && input_range(columns) >= LEAST_RANGE;
         (fits && values.len() == columns.checked_mul(scales.len())?).then_some(Self {
             values,
             columns,
@@ -66,8 +68,12 @@ impl Matrix {
     }
 }
 
-/// So that no sum overflows.
-const MOST_COLUMNS: usize = 2_000;
+/// The largest input of a matrix with this number of columns: no sum of as many products with a weight, of at most 128,
+/// overflows.
+fn input_range(columns: usize) -> i32 {
+    let columns = i32::try_from(columns).unwrap_or(i32::MAX).max(1);
+    (i32::MAX / 128 / columns).min(LARGEST)
+}
 
 /// A dense layer.
 pub(crate) struct Linear {
@@ -116,10 +122,33 @@ impl Quantised {
         let count = rows.len() / columns;
         let mut values = vec![0; count.next_multiple_of(cpu::ROWS) * columns];
         let mut scales = vec![0.0; count];
+        let range = input_range(columns) as f32;
         let integers = values.chunks_exact_mut(columns).zip(&mut scales);
         for (row, (values, scale)) in rows.chunks_exact(columns).zip(integers) {
-            cpu::quantise(row, LARGEST, values, scale);
+            cpu::quantise(row, range, values, scale);
         }
         Self { values, scales }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::{LARGEST, Linear, Matrix, Quantised, input_range};
+
+    #[test]
+    fn no_sum_of_a_wide_layer_overflows() {
+        // The widths of MiniLM, BERT-base and BERT-large.
+        for columns in [384, 1_536, 768, 3_072, 1_024, 4_096] {
+            let weights = Cow::Owned(vec![128; columns * 4]);
+            let weights = Matrix::new(weights, columns, vec![1.0; 4]).unwrap();
+            let layer = Linear { weights, bias: vec![0.0; 4] };
+            let output = layer.of(&Quantised::of(&vec![-1.0; columns], columns));
+            let expect = 128.0 * columns as f32;
+            assert!(output.iter().all(|one| (one / expect - 1.0).abs() < 1e-5), "{output:?}");
+        }
+        assert_eq!((input_range(1_536), input_range(3_072)), (LARGEST, 5_461));
+        assert!(Matrix::new(Cow::Owned(vec![0; 1 << 20]), 1 << 20, vec![1.0]).is_none());
     }
 }

@@ -123,7 +123,7 @@ impl Weights {
 
     /// The error of a tensor that is missing or has another shape.
     pub(crate) fn missing(&self, name: &str) -> ModelLoadError {
-        self.file.malformed(format!("`{name}` is missing, or not as it should be"))
+        self.file.malformed(format!("`{name}` is missing or has an unsupported type or shape"))
     }
 
     /// The bytes of a tensor, copied only if the file is in memory.
