@@ -8,7 +8,7 @@ use std::{
 use muster_core::client::{CallCounter, CallRetry, CallSlot, ClientHandle, TooManyCalls};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 /// The number of calls of one request that run at a time.
@@ -73,15 +73,14 @@ impl CallTurns {
 
     /// Counts a call, and waits for the rate of its caller.
     async fn counted(&self, counter: &dyn CallCounter) -> Result<CallSlot, TooManyCalls> {
+        let began = Instant::now();
         let _paced = self.paced.acquire().await.ok();
-        let mut waited = Duration::ZERO;
         loop {
             let counted = counter.begin().await;
             let Err(TooManyCalls { retry: CallRetry::After(pause), .. }) = &counted else {
                 return counted;
             };
-            waited += *pause;
-            if waited > MAX_WAIT {
+            if began.elapsed() + *pause > MAX_WAIT {
                 return counted;
             }
             sleep(*pause).await;
@@ -204,5 +203,17 @@ mod tests {
         drop(turns.begin(&client).await.unwrap());
         let refused = turns.begin(&client).await.unwrap_err();
         assert_eq!(refused.retry, CallRetry::After(Duration::from_millis(900)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_for_each_other_wait_no_longer_together() {
+        let (turns, client) = (CallTurns::default(), client(&[900; 20]));
+        drop(turns.begin(&client).await.unwrap());
+        let start = Instant::now();
+        let further = [(), (), (), ()].map(|()| turns.begin(&client));
+        let [one, two, three, four] = further;
+        let ended = tokio::join!(one, two, three, four);
+        assert!(ended.0.is_err() && ended.1.is_err() && ended.2.is_err() && ended.3.is_err());
+        assert!(start.elapsed() <= super::MAX_WAIT, "{:?}", start.elapsed());
     }
 }

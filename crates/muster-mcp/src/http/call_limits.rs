@@ -94,8 +94,12 @@ impl CallCounter for FurtherCalls {
         Box::pin(async move {
             // The rate first: a call that waits for another one to end is made, too.
             self.limits.count_at(Instant::now(), &self.key)?;
-            if let Some(shared) = &self.shared {
-                shared.begin(&self.key).await?;
+            if let Some(shared) = &self.shared
+                && let Err(too_many) = shared.begin(&self.key).await
+            {
+                // The call is tried again, and is one call.
+                self.limits.give_back(&self.key);
+                return Err(too_many.into());
             }
             let place = self.limits.place_at(Instant::now(), self.key.clone())?;
             Ok(Box::new(place) as CallSlot)
@@ -156,6 +160,13 @@ impl CallLimits {
     /// Counts a call of a second.
     fn count_at(&self, now: Instant, key: &CallerKey) -> Result<(), TooMany> {
         self.of(now, key.clone(), |calls| calls.count(now, self.per_second))
+    }
+
+    /// Takes back that a call was counted.
+    fn give_back(&self, key: &CallerKey) {
+        if let Some(calls) = self.callers.lock().get_mut(key) {
+            calls.tokens = (calls.tokens + 1.0).min(f64::from(self.per_second));
+        }
     }
 
     /// Takes the place of a running call.
@@ -220,16 +231,22 @@ impl Drop for CallPlace {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::IpAddr, sync::Arc, time::Duration};
+    use std::{
+        net::IpAddr,
+        sync::Arc,
+        time::{Duration, SystemTime, UNIX_EPOCH},
+    };
 
     use muster_core::{
         call::{Caller, Role},
         client::CallRetry,
+        shared::SharedState as _,
     };
     use muster_shared::{MemoryShared, clock::Clock};
     use tokio::time::Instant;
 
     use super::{CallLimits, CallerKey, SharedLimits, TooMany};
+    use crate::http::replica_sessions::digest;
 
     fn key(address: &str, session: Option<&str>) -> CallerKey {
         let caller = Caller { session: session.map(Into::into), ..Caller::local() };
@@ -285,6 +302,27 @@ mod tests {
         }
         // A second of the clock may end in between.
         assert!((3..=6).contains(&made), "{made}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_tried_again_is_counted_once() {
+        let state = Arc::new(MemoryShared::new(Clock::system()));
+        let key = || key("192.0.2.1", None);
+        // Other replicas use up this second and the next ones.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        for second in now..now + 60 {
+            let count = format!("rate:{}:{second}", digest(&format!("{:?}", key())));
+            state.add(&count, 100, Duration::from_secs(60)).await.unwrap();
+        }
+        let shared = SharedLimits::new(state, 10).map(Arc::new);
+        let limits = CallLimits::new(0, 2);
+        let request = limits.begin(key).unwrap().unwrap();
+        let counter = request.counter(shared.as_ref());
+        for _ in 0..5 {
+            let refused = counter.begin().await.unwrap_err();
+            assert!(refused.message.contains("10 per second"), "{}", refused.message);
+        }
+        assert!(limits.begin(key).is_ok(), "the second call of this replica");
     }
 
     #[test]
