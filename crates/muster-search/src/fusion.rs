@@ -11,11 +11,11 @@ use super::{
     products,
     query::Query,
     search::{self, Admit, Hit, Named, Place},
-    verdict::{Answer, MatchStrength, judged, share, strength, unmatched},
+    verdict::{Answer, MatchStrength, judge, share, strength, unmatched},
 };
 
 /// The weight of the lexical score; the rest is semantic.
-const WORDS: f32 = 0.3;
+const LEXICAL_WEIGHT: f32 = 0.3;
 /// The number of lexical candidates; later ones hardly match.
 const BY_WORDS: usize = 1_000;
 
@@ -64,7 +64,7 @@ impl Index {
                     let meant = MatchStrength::of_meaning(*near, share(&query, hit.score));
                     hit.strength = hit.strength.max(meant);
                 }
-                hit.score = WORDS * hit.score / most + (1.0 - WORDS) * nearer;
+                hit.score = LEXICAL_WEIGHT * hit.score / most + (1.0 - LEXICAL_WEIGHT) * nearer;
                 Some(hit)
             })
             .collect();
@@ -74,11 +74,12 @@ impl Index {
         }
         hits.sort_by(better);
         let nearest = known().next().map(|_| nearest);
-        let absent_products = products::absent(self, text, admit);
-        let verdict = judged(&mut hits, (strength, nearest), &absent_products);
+        let products = products::named(self, text, admit);
+        let verdict = judge(&mut hits, (strength, nearest), &products);
         let unmatched_terms = unmatched(self, &query, admit);
         // A semantically similar document need not share a word with the query.
         let total = self.count(&matching, admit, sure).max(hits.len());
+        let absent_products = products.absent;
         Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
     }
 }

@@ -1,7 +1,8 @@
 //! Products that a query names and that are not here.
 //!
-//! Nearness cannot tell that a catalog has nothing for Jira if it has GitHub, whose tools read much the same. Names can: a
-//! known name that no visible tool mentions is an answer by itself.
+//! Nearness cannot tell that a catalog has nothing for Jira if it has GitHub, whose tools read much the same. Names can. But
+//! a name may also be a value, such as part of an address or of a text to search for: what is between quotation marks, and
+//! addresses and paths, name no product.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -9,6 +10,7 @@ use super::{
     index::Index,
     query::numbers,
     search::Admit,
+    synonyms,
     verdict::is_seen,
     words::{self, Words},
 };
@@ -20,6 +22,12 @@ const WORDS: &str = include_str!("products/words.txt");
 /// The most products that are named, and the most words of a query that are looked at.
 const MOST: usize = 3;
 const MOST_WORDS: usize = 128;
+
+/// The signs around a quotation.
+const QUOTES: [(char, char); 5] = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
+/// The first words of names whose other words name the product by themselves.
+const VENDORS: [&str; 9] =
+    ["Adobe", "Amazon", "Apache", "AWS", "Azure", "Google", "HashiCorp", "Microsoft", "Oracle"];
 
 /// A name, and whether it is an English word.
 type Named = (&'static str, bool);
@@ -43,10 +51,19 @@ fn known() -> &'static BTreeMap<String, Vec<Named>> {
     })
 }
 
-/// The products that a query names and no visible document mentions.
-pub(super) fn absent(index: &Index, query: &str, admit: &Admit<'_>) -> Vec<&'static str> {
-    let words: Vec<(String, bool)> = spelled(query).take(MOST_WORDS).collect();
-    let mut found: Vec<&'static str> = Vec::new();
+/// The products that a query names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NamedProducts {
+    /// Those that no visible document mentions.
+    pub(super) absent: Vec<&'static str>,
+    /// Whether there is one that a visible document mentions.
+    pub(super) has_present: bool,
+}
+
+/// The products that a query names.
+pub(super) fn named(index: &Index, query: &str, admit: &Admit<'_>) -> NamedProducts {
+    let words: Vec<(String, bool)> = spelled(&without_values(query)).take(MOST_WORDS).collect();
+    let mut found = NamedProducts::default();
     let mut at = 0;
     while let Some((word, is_capital)) = words.get(at) {
         let here = |(name, is_word): &&Named| {
@@ -56,8 +73,11 @@ pub(super) fn absent(index: &Index, query: &str, admit: &Admit<'_>) -> Vec<&'sta
         };
         let named = known().get(word).and_then(|names| names.iter().find(here));
         if let Some((name, _)) = named {
-            if found.len() < MOST && !found.contains(name) && !is_mentioned(index, name, admit) {
-                found.push(name);
+            let absent = &mut found.absent;
+            if is_mentioned(index, name, admit) {
+                found.has_present = true;
+            } else if absent.len() < MOST && !absent.contains(name) {
+                absent.push(name);
             }
             at += spelled(name).count();
         } else {
@@ -87,49 +107,132 @@ fn spelled(text: &str) -> impl Iterator<Item = (String, bool)> {
     })
 }
 
-/// Whether a visible document has all words of a name.
+/// A query without quotations, addresses and paths.
+fn without_values(query: &str) -> String {
+    let mut kept = String::with_capacity(query.len());
+    let mut rest = query;
+    // A quotation begins a word, unlike an apostrophe.
+    while let Some((start, quote)) = rest.char_indices().find(|(at, sign)| {
+        QUOTES.iter().any(|(open, _)| open == sign)
+            && rest.get(..*at).is_some_and(|before| {
+                before.chars().next_back().is_none_or(|sign| !sign.is_alphanumeric())
+            })
+    }) {
+        let close =
+            QUOTES.iter().find(|(open, _)| *open == quote).map_or(quote, |(_, close)| *close);
+        let inside = rest.get(start + quote.len_utf8()..).unwrap_or_default();
+        let Some(end) = inside.find(close) else { break };
+        kept.push_str(rest.get(..start).unwrap_or_default());
+        kept.push(' ');
+        rest = inside.get(end + close.len_utf8()..).unwrap_or_default();
+    }
+    kept.push_str(rest);
+    let is_value = |chunk: &&str| {
+        // `owner/name`, but not `Jira/Confluence`, which are two names.
+        let is_path = || {
+            let mut parts = chunk.split('/').filter(|part| !part.is_empty());
+            chunk.contains('/') && !parts.all(|part| part.starts_with(char::is_uppercase))
+        };
+        chunk.contains('@') || chunk.contains("://") || is_path()
+    };
+    let chunks: Vec<&str> = kept.split_whitespace().filter(|chunk| !is_value(chunk)).collect();
+    chunks.join(" ")
+}
+
+/// Whether a visible document has all words of a name, or of a product without its vendor.
 fn is_mentioned(index: &Index, name: &str, admit: &Admit<'_>) -> bool {
     // Descriptions write it in one of these ways, which are taken apart differently.
     let squeezed: String = name.to_lowercase().split_whitespace().collect();
-    [name.to_owned(), name.to_lowercase(), squeezed].iter().any(|name| {
-        let words = Words::of(name);
-        let terms = words::terms(&words);
-        !terms.is_empty()
-            && terms.iter().all(|(_, stem)| is_seen(index, &numbers(index, stem), admit))
+    let without_vendor = name.split_once(' ').filter(|(vendor, _)| VENDORS.contains(vendor));
+    let product = without_vendor.map(|(_, product)| product.to_owned());
+    let spellings = [name.to_owned(), name.to_lowercase(), squeezed];
+    spellings.into_iter().chain(product).any(|name| {
+        let words = Words::of(&name);
+        let readings = |stem: &str| {
+            let same = synonyms::of(stem).iter().filter(|(_, share)| *share >= synonyms::SAME);
+            let stems = std::iter::once(stem).chain(same.map(|(same, _)| same.as_str()));
+            stems.map(|stem| numbers(index, stem)).collect()
+        };
+        let terms: Vec<Vec<_>> =
+            words::terms(&words).iter().map(|(_, stem)| readings(stem)).collect();
+        is_seen(index, &terms, admit)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{absent, known};
+    use super::{NamedProducts, known, named};
     use crate::{document::Document, index::Index};
 
-    fn named(query: &str) -> Vec<&'static str> {
+    fn of(query: &str) -> NamedProducts {
         let tool = |name, description| Document { name, description, ..Document::default() };
         let index = Index::default().with(
             "hub",
             &[
                 tool("create_issue", "Creates an issue in a GitHub repository"),
                 tool("list_events", "Lists the events of a Google calendar"),
+                tool("list_pods", "Lists the pods of a k8s cluster"),
+                tool("read_row", "Reads a row of a DynamoDB table"),
+                tool("list_news", "Lists the latest news"),
+                tool("find_hacker", "Finds a hacker"),
+                tool("send_spark", "Sends a job to Spark"),
             ],
         );
-        absent(&index, query, &|_| true)
+        named(&index, query, &|_| true)
+    }
+
+    fn absent(query: &str) -> Vec<&'static str> {
+        of(query).absent
     }
 
     #[test]
     fn products_that_are_not_here_are_named() {
-        assert_eq!(named("create a jira ticket"), ["Jira"]);
-        assert_eq!(named("Copy the GitHub issue to Trello and Asana"), ["Trello", "Asana"]);
-        assert_eq!(named("add a row in google sheets"), ["Google Sheets"]);
-        assert_eq!(named("what is on my google calendar"), [""; 0]);
-        assert_eq!(named("open an issue on github"), [""; 0]);
+        assert_eq!(absent("create a jira ticket"), ["Jira"]);
+        assert_eq!(absent("add a row in google sheets"), ["Google Sheets"]);
+        assert_eq!(absent("what is on my google calendar"), [""; 0]);
+        assert_eq!(absent("open an issue on github"), [""; 0]);
+        assert!(of("open an issue on github").has_present);
+        assert!(!of("open an issue").has_present);
+    }
+
+    #[test]
+    fn one_product_may_be_here_and_another_not() {
+        let found = of("Copy the GitHub issue to Trello and Asana");
+        assert_eq!(found, NamedProducts { absent: vec!["Trello", "Asana"], has_present: true });
+        assert_eq!(absent("the Trello/Asana board"), ["Trello", "Asana"]);
+    }
+
+    #[test]
+    fn addresses_and_values_are_not_products() {
+        for query in [
+            "send a mail to jira@example.com",
+            "open https://trello.com/b/board",
+            "list the issues of acme/jira-sync",
+            "create an issue called \"Move from Jira to Trello\"",
+            "search for the text ‘asana’",
+        ] {
+            assert_eq!(absent(query), [""; 0], "{query}");
+        }
+        // An apostrophe is not a quotation.
+        assert_eq!(absent("what's in the team's Jira"), ["Jira"]);
     }
 
     #[test]
     fn english_words_are_products_only_with_a_capital() {
-        assert_eq!(named("a linear regression on monday"), [""; 0]);
-        assert_eq!(named("Linear regression. Box plots"), [""; 0]);
-        assert_eq!(named("create the issue in Linear"), ["Linear"]);
+        assert_eq!(absent("a linear regression on monday"), [""; 0]);
+        assert_eq!(absent("Linear regression. Box plots"), [""; 0]);
+        assert_eq!(absent("a superset of the notion of a home assistant"), [""; 0]);
+        assert_eq!(absent("why does this function stack overflow"), [""; 0]);
+        assert_eq!(absent("create the issue in Linear"), ["Linear"]);
+        assert_eq!(absent("search on Stack Overflow"), ["Stack Overflow"]);
+    }
+
+    #[test]
+    fn a_name_is_mentioned_in_one_document_by_any_of_its_names() {
+        // Its words are in two documents.
+        assert_eq!(absent("what is new on Hacker News"), ["Hacker News"]);
+        assert_eq!(absent("restart a deployment on kubernetes"), [""; 0]);
+        assert_eq!(absent("run it with Apache Spark"), [""; 0]);
     }
 
     #[test]

@@ -310,3 +310,36 @@ proptest! {
         prop_assert!((0.0..=1.0).contains(&answer.strength));
     }
 }
+
+#[test]
+fn the_name_of_an_absent_product_decides_only_where_nothing_else_does() {
+    let tool = |name, description| Document { name, description, ..Document::default() };
+    let index = Index::default().with(
+        "hub",
+        &[
+            tool("create_issue", "Creates an issue in a GitHub repository"),
+            tool("export_account_statement_history_report", "Exports a report"),
+            tool("send_mail", "Sends a mail"),
+        ],
+    );
+    let verdict = |query: &str, near: Option<f32>| {
+        let found = match near {
+            None => index.search(query, &|_| true, 5),
+            Some(near) => index.search_meaning(query, &|_| true, &|_| Some(near), None, 5),
+        };
+        (found.verdict, found.absent_products)
+    };
+    let no_such_tool = SearchVerdict::NoSuchTool { nearest_servers: vec!["hub"] };
+    let jira = vec!["Jira"];
+    assert_eq!(verdict("create a task in Jira", None), (no_such_tool.clone(), jira.clone()));
+    assert_eq!(verdict("create a task in Jira", Some(0.6)), (no_such_tool.clone(), jira.clone()));
+    // The rest of the query is found, or a product that is here is named as well.
+    let found = verdict("export the account statement history report of Stripe", None);
+    assert_eq!(found, (SearchVerdict::Found, vec!["Stripe"]));
+    assert_eq!(verdict("create a task in Jira", Some(0.7)), (SearchVerdict::Found, jira.clone()));
+    let both = "create a GitHub issue for the ticket in Jira";
+    assert_eq!(verdict(both, None), (SearchVerdict::Unsure, jira.clone()));
+    assert_eq!(verdict(both, Some(0.6)), (SearchVerdict::Unsure, jira));
+    let (verdict, absent) = verdict("send a mail to jira@example.com", None);
+    assert!(verdict != no_such_tool && absent.is_empty(), "{verdict:?} {absent:?}");
+}

@@ -9,7 +9,7 @@ use super::{
     document_set::DocumentSet,
     field::MOST,
     index::Index,
-    products,
+    products::{self, NamedProducts},
     query::{Query, Term},
     search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
 };
@@ -20,8 +20,14 @@ const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
 /// The threshold of "unsure". One answerable question in fifty of the tuning sets is below it.
 const UNSURE: f32 = 0.085;
 /// The thresholds with embeddings, for the best similarity plus twice the lexical strength.
-const MEANT_NO_SUCH_TOOL: f32 = 0.38;
-const MEANT_UNSURE: f32 = 0.53;
+const SEMANTIC_NO_SUCH_TOOL: f32 = 0.38;
+const SEMANTIC_UNSURE: f32 = 0.53;
+/// The lexical strength from which the name of an absent product changes nothing: nearly all of the query is found. No question
+/// of the tuning set `held` that names a product is as strong if the product's server is hidden, nor is "create an issue in
+/// Jira" where another product has `create_issue`.
+const DESPITE_ABSENT_PRODUCT: f32 = 0.6;
+/// The same for the best similarity: none of these questions is as near to a tool of another server.
+const SEMANTIC_DESPITE_ABSENT_PRODUCT: f32 = 0.65;
 /// The number of servers that are named.
 const NEAREST: usize = 3;
 
@@ -116,8 +122,8 @@ impl MatchStrength {
     /// The strength of a document by its similarity, and the lexical strength.
     pub(super) fn of_meaning(nearness: f32, strength: f32) -> Self {
         match nearness + 2.0 * strength {
-            evidence if evidence >= 2.0 * MEANT_UNSURE - MEANT_NO_SUCH_TOOL => Self::Strong,
-            evidence if evidence >= MEANT_UNSURE => Self::Possible,
+            evidence if evidence >= 2.0 * SEMANTIC_UNSURE - SEMANTIC_NO_SUCH_TOOL => Self::Strong,
+            evidence if evidence >= SEMANTIC_UNSURE => Self::Possible,
             _ => Self::Weak,
         }
     }
@@ -142,33 +148,41 @@ impl Index {
         let query = Query::new(self, text);
         let (mut hits, matching) = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let absent_products = products::absent(self, text, admit);
-        let verdict = judged(&mut hits, (strength, None), &absent_products);
+        let products = products::named(self, text, admit);
+        let verdict = judge(&mut hits, (strength, None), &products);
         let unmatched_terms = unmatched(self, &query, admit);
         let total = self.count(&matching, admit, sure);
+        let absent_products = products.absent;
         Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
     }
 }
 
-/// The verdict for a lexical strength and, if known, the best similarity. In doubt no match is strong. A product that is
-/// not here has no tool here, however similar those of another product are.
-pub(super) fn judged<'a>(
+/// Judges by the lexical strength and, if known, the best similarity. In doubt no match is strong.
+///
+/// A product that is not here has no tool here, however similar those of another product are, unless nearly all of the query
+/// is found; if the query also names a product that is here, the tools of that one may be what it is about.
+pub(super) fn judge<'a>(
     hits: &mut [Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
-    absent_products: &[&str],
+    products: &NamedProducts,
 ) -> SearchVerdict<'a> {
     let (evidence, unsure, no_such_tool) = match nearest {
         None => (strength, UNSURE, NO_SUCH_TOOL),
-        Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
+        Some(nearest) => (nearest + 2.0 * strength, SEMANTIC_UNSURE, SEMANTIC_NO_SUCH_TOOL),
     };
+    let is_found_despite = match nearest {
+        None => strength >= DESPITE_ABSENT_PRODUCT,
+        Some(nearest) => nearest >= SEMANTIC_DESPITE_ABSENT_PRODUCT,
+    };
+    let is_absent = !products.absent.is_empty() && !is_found_despite;
     let named = hits.first().is_some_and(|best| best.named != Named::No);
     let is_weak = hits.iter().all(|hit| hit.strength == MatchStrength::Weak);
     let verdict = match evidence {
         _ if named => SearchVerdict::Found,
-        evidence if evidence < no_such_tool || !absent_products.is_empty() => {
+        evidence if evidence < no_such_tool || is_absent && !products.has_present => {
             SearchVerdict::NoSuchTool { nearest_servers: nearest_servers(hits) }
         }
-        evidence if evidence < unsure || is_weak => SearchVerdict::Unsure,
+        evidence if evidence < unsure || is_weak || is_absent => SearchVerdict::Unsure,
         _ => SearchVerdict::Found,
     };
     if verdict != SearchVerdict::Found {
@@ -194,19 +208,34 @@ pub(super) fn share(query: &Query, score: f32) -> f32 {
 
 /// The words that no visible document contains.
 pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
-    let seen =
-        |term: &Term| term.readings.iter().any(|reading| is_seen(index, &reading.numbers, admit));
+    let seen = |term: &Term| {
+        let readings = term.readings.iter().map(|reading| reading.numbers.clone()).collect();
+        is_seen(index, &[readings], admit)
+    };
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
 
-/// Whether a visible document has a term, which is given by its number in each shard.
-pub(super) fn is_seen(index: &Index, numbers: &[Option<u32>], admit: &Admit<'_>) -> bool {
-    let found = index.parts.iter().zip(numbers);
-    found.filter_map(|(part, number)| Some((part, (*number)?))).any(|(part, number)| {
-        let documents = part.shard.postings(number).iter().map(|posting| posting.document);
-        documents.filter(|document| part.has(*document)).any(|document| {
-            let (source, position) = part.shard.place(document);
-            admit(Place { source, position })
+/// The readings of a term, each by its number in every shard.
+type Readings = Vec<Vec<Option<u32>>>;
+
+/// Whether a visible document has a reading of each of these terms.
+pub(super) fn is_seen(index: &Index, terms: &[Readings], admit: &Admit<'_>) -> bool {
+    let Some((first, others)) = terms.split_first() else { return false };
+    index.parts.iter().enumerate().any(|(at, part)| {
+        let in_part = |readings: &Readings| -> Vec<u32> {
+            readings.iter().filter_map(|numbers| numbers.get(at).copied().flatten()).collect()
+        };
+        let others: Vec<Vec<u32>> = others.iter().map(in_part).collect();
+        let has_others = |document: u32| {
+            let has = |number: &u32| part.shard.impact(*number, document).is_some();
+            others.iter().all(|readings| readings.iter().any(has))
+        };
+        in_part(first).into_iter().any(|number| {
+            let documents = part.shard.postings(number).iter().map(|posting| posting.document);
+            documents.filter(|document| part.has(*document)).any(|document| {
+                let (source, position) = part.shard.place(document);
+                has_others(document) && admit(Place { source, position })
+            })
         })
     })
 }
