@@ -4,7 +4,8 @@ pub mod classic;
 mod climax_errors;
 pub mod discovery;
 pub mod meta;
-pub(crate) mod ui;
+pub(crate) mod resource_owner;
+mod ui;
 
 use std::{fmt, sync::Arc};
 

@@ -16,7 +16,10 @@ use muster_core::{
 use super::reply;
 use crate::{
     dispatch::GatewaySnapshot,
-    surface::{SurfaceContext, ui},
+    surface::{
+        SurfaceContext,
+        resource_owner::{ResourceOwnerError, resource_owner},
+    },
 };
 
 pub(super) fn resources(catalog: &CatalogSnapshot) -> Vec<Raw> {
@@ -104,14 +107,13 @@ fn resource(
     uri: String,
     ask: impl Fn(String) -> ResourceOperation,
 ) -> Result<(BackendName, ResourceOperation), RequestError> {
-    let catalog = &state.catalog;
-    let listed = catalog.resources().find(|resource| *resource.name == *uri);
-    let unlisted = || catalog.resource_backend(&uri).or_else(|| ui::backend(state, &uri));
-    if let Some(listed) = listed {
-        return Ok((listed.backend.clone(), ask(listed.local_name.to_string())));
+    match resource_owner(state, &uri) {
+        Ok((backend, local)) => Ok((backend.clone(), ask(local))),
+        Err(ResourceOwnerError::Unknown) => Err(not_found(&uri)),
+        Err(ambiguous @ ResourceOwnerError::Ambiguous(_)) => {
+            Err(RequestError::InvalidParams(ambiguous.to_string()))
+        }
     }
-    let owner = unlisted().cloned().ok_or_else(|| not_found(&uri))?;
-    Ok((owner, ask(uri)))
 }
 
 fn not_found(uri: &str) -> RequestError {

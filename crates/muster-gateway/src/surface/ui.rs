@@ -32,12 +32,13 @@ pub(super) fn resource_uri(entry: &ToolEntry) -> Option<String> {
     uri.or_else(|| meta.get_text("ui/resourceUri")).filter(|uri| uri.starts_with(SCHEME))
 }
 
-/// The backend of a UI that its server does not list among its resources.
-pub(crate) fn backend<'a>(state: &'a GatewaySnapshot, uri: &str) -> Option<&'a BackendName> {
-    if !uri.starts_with(SCHEME) {
-        return None;
-    }
-    let shown = state.catalog.sorted().filter(|entry| state.policy.shows(entry));
-    let mut with_ui = shown.filter(|entry| resource_uri(entry).as_deref() == Some(uri));
-    with_ui.next().map(|entry| &entry.backend)
+/// The backends of the tools that refer to a UI.
+pub(super) fn declaring_backends<'a>(
+    state: &'a GatewaySnapshot,
+    uri: &str,
+) -> impl Iterator<Item = &'a BackendName> {
+    let is_ui = uri.starts_with(SCHEME);
+    let shown = state.catalog.sorted().filter(move |entry| is_ui && state.policy.shows(entry));
+    let with_ui = shown.filter(move |entry| resource_uri(entry).as_deref() == Some(uri));
+    with_ui.map(|entry| &entry.backend)
 }

@@ -6,7 +6,6 @@ use muster_core::{
     backend::{ResourceOperation, ResourceRequest},
     call::Outcome,
     json::{Raw, RawObject, raw},
-    name::BackendName,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,7 +14,10 @@ use super::{
     MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_resource,
     envelope::Text,
 };
-use crate::surface::ToolCall;
+use crate::surface::{
+    ToolCall,
+    resource_owner::{ResourceOwnerError, resource_owner},
+};
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_resource",
@@ -32,8 +34,12 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
             Ok(uri) => uri,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let Some((backend, local)) = owner(cx, &uri) else {
-            return Ok(describe_resource::not_found(cx, &uri));
+        let (backend, local) = match resource_owner(cx.request.snapshot, &uri) {
+            Ok(owner) => owner,
+            Err(ResourceOwnerError::Unknown) => return Ok(describe_resource::not_found(cx, &uri)),
+            Err(ambiguous @ ResourceOwnerError::Ambiguous(_)) => {
+                return Ok(Outcome::failure(ambiguous.to_string()));
+            }
         };
         let ask = ResourceRequest {
             operation: ResourceOperation::Read { uri: local },
@@ -46,15 +52,6 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
             Err(error) => Outcome::failure(format!("Resource retrieval failed: {error}")),
         })
     })
-}
-
-/// The backend of a resource, and its own name of it.
-fn owner<'a>(cx: &'a MetaContext<'_>, uri: &str) -> Option<(&'a BackendName, String)> {
-    let catalog = &cx.request.snapshot.catalog;
-    match catalog.resources().find(|listed| *listed.name == *uri) {
-        Some(listed) => Some((&listed.backend, listed.local_name.to_string())),
-        None => catalog.resource_backend(uri).map(|owner| (owner, uri.to_owned())),
-    }
 }
 
 /// All texts joined into one; binary contents are named in it and follow unchanged.
