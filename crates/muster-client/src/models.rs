@@ -59,11 +59,17 @@ impl SearchModel {
         added.map(Self::Installed).or_else(|| built_in().map(|_| Self::BuiltIn))
     }
 
-    /// Loads it. A failure is logged.
+    /// Loads it, or the built-in one in place of one that cannot be loaded. A failure is logged.
     pub fn load(&self) -> Option<Arc<dyn Embed>> {
-        let model = match self {
-            Self::Installed(folder) => Model::load(folder),
-            Self::BuiltIn => Model::built_in(built_in()?),
+        let model = match (self, built_in()) {
+            (Self::Installed(folder), None) => Model::load(folder),
+            (Self::Installed(folder), Some(built_in)) => Model::load(folder).or_else(|error| {
+                tracing::warn!(
+                    "search uses the built-in model, because another cannot be loaded: {error}"
+                );
+                Model::built_in(built_in)
+            }),
+            (Self::BuiltIn, built_in) => Model::built_in(built_in?),
         };
         match model {
             Ok(model) => Some(Arc::new(model)),
@@ -87,4 +93,15 @@ fn built_in() -> Option<BuiltInModel> {
     });
     #[cfg(not(feature = "built-in-model"))]
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SearchModel;
+
+    #[test]
+    fn the_built_in_model_takes_the_place_of_one_that_cannot_be_loaded() {
+        let broken = SearchModel::Installed("no/such/folder".into());
+        assert_eq!(broken.load().is_some(), cfg!(feature = "built-in-model"));
+    }
 }

