@@ -96,7 +96,15 @@ impl ToolEmbeddings {
                     let progress = embeddings.embed_some(&now, &mut cache);
                     (progress, cache)
                 });
-                let Ok((progress, known)) = some.await else { return };
+                let (progress, known) = match some.await {
+                    Ok(done) => done,
+                    Err(error) => {
+                        tracing::error!(
+                            "search uses keywords only, because embedding failed: {error}"
+                        );
+                        return;
+                    }
+                };
                 cache = known;
                 match progress {
                     Progress::Some => (),
@@ -198,7 +206,7 @@ impl VectorCache {
         let Some(file) = file.filter(|_| self.dirty) else { return };
         match vector_file::write(file, &self.fingerprint, &self.known) {
             Ok(()) => self.dirty = false,
-            Err(error) => tracing::warn!("what tools mean is not kept: {error}"),
+            Err(error) => tracing::warn!("cannot write the embedding cache: {error}"),
         }
     }
 }

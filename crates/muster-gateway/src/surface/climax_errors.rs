@@ -79,7 +79,7 @@ fn help(error: &CallError) -> Help<'_> {
         },
         CallError::InvalidPolicy { .. } => Help {
             hint: Some(
-                "the policy file has to be corrected by whoever runs this server".to_owned(),
+                "the policy file must be corrected by the operator of this server".to_owned(),
             ),
             ..Help::default()
         },
