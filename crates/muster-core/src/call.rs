@@ -30,8 +30,8 @@ pub struct Caller {
     pub depth: u8,
     /// The principal, if logins are required.
     pub principal: Option<Arc<Principal>>,
-    /// The session of a caller without a login. We generate session IDs and only the client knows
-    /// its own, so unlike a claim in the request it identifies the caller.
+    /// The session of the client, if it has one. We generate session IDs and only the client knows its own, so unlike a
+    /// claim in the request it identifies a caller without a login.
     pub session: Option<Arc<str>>,
     /// Whether the caller may change the gateway.
     pub role: Role,

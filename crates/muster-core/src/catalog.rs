@@ -68,6 +68,16 @@ impl ToolEntry {
         self.definition.is_some() && self.backend.as_str() != WORKFLOWS_BACKEND
     }
 
+    /// Whether it declares an argument: a parameter, or a property at the top of its input schema.
+    pub fn declares(&self, argument: &str) -> bool {
+        if let Some(params) = &self.params {
+            return params.iter().any(|param| param.name == argument);
+        }
+        let schema = RawObject::parse(&self.input_schema).unwrap_or_default();
+        let properties = schema.get("properties").and_then(RawObject::parse);
+        properties.is_some_and(|properties| properties.get(argument).is_some())
+    }
+
     /// The labels that its definition carries in `_meta`: a JSON object.
     pub fn labels(&self) -> Option<Raw> {
         // Few tools have labels, and searching is cheaper than parsing.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_core::lock::Lock;
+use muster_core::{call::Owner, lock::Lock};
 use muster_exec::{thread_clock, thread_priority};
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, oneshot};
 
@@ -63,13 +63,13 @@ impl StopSignal {
 static TURNS: LazyLock<Lock<Turns>> = LazyLock::new(Lock::default);
 
 /// The turn of each caller.
-type Turns = BTreeMap<Arc<str>, Arc<Mutex<()>>>;
+type Turns = BTreeMap<Owner, Arc<Mutex<()>>>;
 
 /// Waits for the turn of a caller.
-async fn turn(caller: Arc<str>) -> OwnedMutexGuard<()> {
+async fn turn(caller: Owner) -> OwnedMutexGuard<()> {
     let turn = {
         let mut turns = TURNS.lock();
-        // Those that nobody has or waits for.
+        // Drop the locks that no job holds or waits for.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(caller).or_default())
     };
@@ -79,7 +79,7 @@ async fn turn(caller: Arc<str>) -> OwnedMutexGuard<()> {
 /// Runs a job of a caller on a thread of its own when there is room. Dropping the future signals the job to stop.
 /// `None` if the job panicked.
 pub(crate) async fn run<T: Send + 'static>(
-    caller: Arc<str>,
+    caller: Owner,
     job: impl FnOnce(&StopSignal) -> T + Send + 'static,
 ) -> Option<T> {
     let turn = turn(caller).await;
@@ -143,9 +143,14 @@ impl Seek for StoppableFile {
 mod tests {
     use std::sync::{atomic::Ordering, mpsc};
 
+    use muster_core::call::Owner;
     use tokio::task::JoinSet;
 
     use super::{CPU_LIMIT, TIME_LIMIT, is_over, run};
+
+    fn owner(session: &str) -> Owner {
+        Owner::Session(session.into())
+    }
 
     #[test]
     fn a_busy_processor_does_not_count() {
@@ -164,10 +169,10 @@ mod tests {
         let hold = move || {
             let _released = held.recv();
         };
-        jobs.spawn(run("hostile".into(), move |_| hold()));
+        jobs.spawn(run(owner("hostile"), move |_| hold()));
         for name in std::iter::repeat_n("hostile", 50).chain(["honest"]) {
             let done = done.clone();
-            jobs.spawn(run(name.into(), move |_| done.send(name).unwrap()));
+            jobs.spawn(run(owner(name), move |_| done.send(name).unwrap()));
         }
         // All of them wait, or are done.
         for _ in 0..100 {
@@ -181,10 +186,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_learns_that_its_caller_left() {
-        assert_eq!(run("a".into(), |stop| stop.is_set()).await, Some(false));
+        assert_eq!(run(owner("a"), |stop| stop.is_set()).await, Some(false));
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (ended, has_ended) = mpsc::channel();
-        let job = run("a".into(), move |stop| {
+        let job = run(owner("a"), move |stop| {
             started.send(()).unwrap();
             while !stop.is_set() {
                 std::thread::yield_now();

@@ -14,7 +14,7 @@ use std::{
 use memchr::memmem::Finder;
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceRequest, ToolCaller},
-    call::{Call, CallError, Caller, Outcome, Owner},
+    call::{Call, CallError, Caller, Outcome},
     catalog::CatalogSnapshot,
     client::ClientHandle,
     json::RawObject,
@@ -199,8 +199,8 @@ async fn permitted<'a>(
     let permitted = if is_slow_to_check(snapshot, &call) {
         let (policy, catalog) = (Arc::clone(&snapshot.policy), snapshot.catalog.clone());
         let caller = caller.clone();
-        let (Owner::Subject(owner) | Owner::Session(owner)) = caller.owner();
-        let check = background_job::run(owner, move |_| policy.permit(&catalog, &caller, call));
+        let check =
+            background_job::run(caller.owner(), move |_| policy.permit(&catalog, &caller, call));
         check.await.ok_or_else(|| CallError::Upstream {
             code: INTERNAL_ERROR,
             message: "the arguments could not be checked".to_owned(),

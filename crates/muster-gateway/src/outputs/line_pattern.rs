@@ -16,9 +16,11 @@ use regex_automata::{
 
 use crate::background_job::StopSignal;
 
+/// The longest pattern, in bytes. Parsing takes time and memory in proportion, on the thread that reads the request.
+const MAX_PATTERN: usize = 4_096;
 /// The size limit, in bytes, of a compiled pattern: the time to match a line is at most the product of its length
 /// and this.
-const MOST_PATTERN: usize = 256 * 1024;
+const MAX_COMPILED: usize = 256 * 1024;
 /// The longest line that is matched in one go.
 const SHORT_LINE: usize = 16 * 1024;
 /// The number of bytes between two looks at the stop signal.
@@ -34,7 +36,11 @@ pub(super) struct LinePattern {
 impl LinePattern {
     /// Compiles a pattern. The error is a message for the caller.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
-        let regex = RegexBuilder::new(pattern).size_limit(MOST_PATTERN).build();
+        if pattern.len() > MAX_PATTERN {
+            let length = pattern.len();
+            return Err(format!("grep must have at most {MAX_PATTERN} bytes, not {length}"));
+        }
+        let regex = RegexBuilder::new(pattern).size_limit(MAX_COMPILED).build();
         let regex = regex.map_err(|error| format!("grep must be a regular expression: {error}"))?;
         Ok(Self { regex, pattern: pattern.to_owned() })
     }
@@ -90,7 +96,7 @@ enum Direction {
 
 impl SteppedRegex {
     fn new(pattern: &str) -> Result<Self, Box<BuildError>> {
-        let states = thompson::Config::new().utf8(false).nfa_size_limit(Some(MOST_PATTERN * 2));
+        let states = thompson::Config::new().utf8(false).nfa_size_limit(Some(MAX_COMPILED * 2));
         let options = DFA::config().unicode_word_boundary(true).skip_cache_capacity_check(true);
         let regex = LazyRegex::builder()
             .syntax(syntax::Config::new().utf8(false))
@@ -168,7 +174,7 @@ fn unusable(error: &MatchError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{LinePattern, SHORT_LINE};
+    use super::{LinePattern, MAX_PATTERN, SHORT_LINE};
     use crate::background_job::StopSignal;
 
     #[test]
@@ -197,6 +203,14 @@ mod tests {
             let expected = compiled.regex.find(long.as_bytes()).map(|found| found.start());
             assert_eq!(found, expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_pattern_has_a_limit() {
+        assert!(LinePattern::new(&"a".repeat(MAX_PATTERN)).is_ok());
+        // It would not parse: it is refused before.
+        let error = LinePattern::new(&"(".repeat(MAX_PATTERN + 1)).unwrap_err();
+        assert_eq!(error, "grep must have at most 4096 bytes, not 4097");
     }
 
     #[test]

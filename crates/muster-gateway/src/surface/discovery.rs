@@ -39,11 +39,6 @@ use crate::{
     outputs::Outputs,
 };
 
-/// Whether an object has a member.
-fn has_member(object: &RawValue, key: &str) -> bool {
-    RawObject::parse(object).is_some_and(|object| object.get(key).is_some())
-}
-
 /// `get_output` can be called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
 
@@ -122,23 +117,21 @@ impl DiscoverySurface {
             let entry = state.catalog.get(name).filter(|entry| state.policy.shows(entry));
             entry.map(|entry| &**entry)
         };
-        let ReadCall { tool, arguments, remarks } = match call_envelope::read(&envelope, &lookup) {
-            Ok(read) => read,
-            Err(refusal) => return Ok(refusal),
-        };
+        let ReadCall { tool, arguments, moved, remarks } =
+            match call_envelope::read(&envelope, &lookup) {
+                Ok(read) => read,
+                Err(refusal) => return Ok(refusal),
+            };
         let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
         let given = MetaArguments::read(&envelope);
-        let for_tool = |key: &str| given.raw("args").is_none() && has_member(&arguments, key);
         let bounds = Bounds::read(&given);
-        let projection = Projection::read(&given, |key| !for_tool(key));
+        let is_moved = |key: &str| moved.iter().any(|moved| moved == key);
+        let projection = Projection::read(&given, |key| !is_moved(key));
         let (bounds, projection) = match bounds.and_then(|bounds| Ok((bounds, projection?))) {
             Ok(read) => read,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let sink = OutputSink {
-            outputs: Arc::clone(&self.outputs),
-            owner: Arc::clone(&cx.caller.subject),
-        };
+        let sink = OutputSink::new(&self.outputs, cx.caller);
         let entry = lookup(&tool);
         if tool == GET_OUTPUT && entry.is_none() {
             let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));

@@ -161,6 +161,11 @@ impl MetaContext<'_> {
         }
     }
 
+    /// The same call with another budget.
+    fn within(&self, budget: Budget) -> MetaContext<'_> {
+        MetaContext { budget, ..self.of_client(self.request.client) }
+    }
+
     /// Stores results of this caller that exceed the budget.
     fn sink(&self) -> OutputSink {
         self.meta.sink(self.request.caller)
@@ -198,7 +203,7 @@ impl Meta {
 
     /// Stores results of a caller that exceed the budget.
     fn sink(&self, caller: &Caller) -> OutputSink {
-        OutputSink { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&caller.subject) }
+        OutputSink::new(&self.outputs, caller)
     }
 
     /// The meta-tool of this name.
@@ -350,11 +355,6 @@ impl MetaTool {
                 .then_some(Annotations { read_only_hint: true }),
         })
     }
-}
-
-/// Whether a name is that of a meta-tool.
-fn is_meta(name: &str) -> bool {
-    TOOLS.into_iter().any(|tool| tool.name == name)
 }
 
 /// The error for a tool that is called by its own name instead of by `call_tool`.

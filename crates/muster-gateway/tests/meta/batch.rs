@@ -113,6 +113,9 @@ fn requests_that_are_not_lists_of_calls() {
         assert!(text.starts_with(expect), "{arguments}: {text}");
     }
     assert_eq!(gateway.heard().len(), 0);
+    let as_text = json!({"calls": format!("[{}0]", "0,".repeat(100_000))}).to_string();
+    let text = gateway.text("call_tools", &as_text);
+    assert_eq!(text, "!calls must have at most 20 calls, not 100001");
     let as_text = json!({"calls": r#"[{"name":"a"}]"#}).to_string();
     assert_eq!(gateway.json("call_tools", &as_text)[0]["content"][0]["text"], "a");
 }
@@ -153,6 +156,44 @@ fn long_results_share_the_budget() {
         .map(|at| results[*at]["_meta"]["muster/output"]["handle"].as_str().unwrap())
         .collect();
     assert_ne!(handles[0], handles[1]);
+}
+
+#[test]
+fn failures_share_the_budget_too() {
+    let gateway = gateway(|name, _| match name {
+        "a" => text("short"),
+        _ => Err(CallError::Upstream {
+            code: -32000,
+            message: "\"broken\" \\ ".repeat(10_000),
+            data: Some(raw(&json!(vec!["data"; 10_000]).to_string())),
+        }),
+    });
+    let unknown = "none ".repeat(10_000);
+    let list = json!([
+        {"name": "a"},
+        {"name": "b"},
+        {"name": unknown},
+        {"name": "c", "grep": "(".repeat(4_000)},
+        {"name": "c", "effect": unknown},
+        {"tool": unknown, "arguments": 7},
+    ]);
+    for budget in [1_800, 4_000] {
+        let arguments = json!({"calls": list, "max_tokens": budget}).to_string();
+        let cost = token_estimate::estimate(&gateway.text("call_tools", &arguments));
+        assert!(cost <= budget, "{cost} of {budget}");
+        let results = gateway.json("call_tools", &arguments);
+        assert_eq!(results[0]["content"][0]["text"], "short");
+        assert_eq!(results[1]["_meta"]["muster/error"]["code"], -32000);
+        for failed in results.as_array().unwrap().iter().skip(1) {
+            assert!(failed["content"][0]["text"].as_str().unwrap().len() > 20, "{failed}");
+        }
+    }
+    let one = calls(&json!([{"name": "b", "max_tokens": 300}]));
+    let cost = token_estimate::estimate(gateway.text("call_tools", &one).trim_start_matches('!'));
+    assert!(cost <= 300, "{cost}");
+    let call = json!({"name": "b", "max_tokens": 500}).to_string();
+    let cost = token_estimate::estimate(gateway.text("call_tool", &call).trim_start_matches('!'));
+    assert!((300..=500).contains(&cost), "{cost}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn ten_thousand_tools_come_in_pages() {
         ("list_core_tools", "{}"),
         ("list_core_tools", r#"{"include_schema":false}"#),
         ("filter_tools", r#"{"pattern":"*","limit":10000}"#),
-        ("filter_tools", r#"{"query":"things","limit":10000,"include_schema":true}"#),
+        ("filter_tools", r#"{"query":"core things","limit":10000,"include_schema":true}"#),
         ("filter_tools", r#"{"description_filter":"THINGS","limit":10000}"#),
     ] {
         let text = gateway.text(tool, arguments);

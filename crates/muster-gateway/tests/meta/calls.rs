@@ -61,6 +61,20 @@ fn check(arguments: &str, heard: &str, repairs: &[&str]) {
 }
 
 #[test]
+fn an_effect_ceiling_holds_whatever_else_the_schema_mentions() {
+    let mentions = r#"{"name":"wipe","inputSchema":{"type":"object","properties":{"options":{"type":"object","properties":{"effect":{"type":"string"}}},"mode":{"enum":["effect"]}}},"annotations":{"destructiveHint":true}}"#;
+    let declares = r#"{"name":"draw","inputSchema":{"type":"object","properties":{"effect":{"type":"string"}}}}"#;
+    let tools = vec![tool("s", mentions), tool("s", declares)];
+    let gateway = Gateway::new().with_tools("s", tools, r#"{"content":[]}"#);
+    let refused = gateway.inner(r#"{"name":"x_s_wipe","effect":"read"}"#);
+    assert!(refused.starts_with("!Tool execution failed: "), "{refused}");
+    assert_eq!(gateway.heard(), Vec::<String>::new());
+    // An argument of the tool is the tool's.
+    gateway.text("call_tool", r#"{"name":"x_s_draw","effect":"glow"}"#);
+    assert_eq!(gateway.heard(), [r#"draw {"effect":"glow"}"#]);
+}
+
+#[test]
 fn what_is_right_goes_through_byte_for_byte() {
     check(r#"{"name":"x_files_read","arguments":{ "path": "a" }}"#, r#"read { "path": "a" }"#, &[]);
     check(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{
     backend::BoxFuture,
-    call::{Caller, Outcome},
+    call::{CallError, Caller, Outcome},
     catalog::{ToolAudience, ToolEntry},
     client::{ClientHandle, InputError, InputMode, InputRequest, NoClient, Notification},
     glob::{CaseSensitivity, Glob},
@@ -21,7 +21,7 @@ use muster_gateway::surface::{
 };
 use serde_json::Value;
 
-use crate::gateway::{Gateway, plain, raw, tool, tool_call};
+use crate::gateway::{Gateway, listed, plain, raw, tool, tool_call};
 
 const READ: &str =
     r#"{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"x":1}"#;
@@ -121,6 +121,66 @@ fn a_small_catalog_is_listed_directly_for_the_whole_session() {
 }
 
 #[test]
+fn each_session_and_toolset_has_its_own_list() {
+    let options = NativeOptions { direct_tokens: Some(500), ..NativeOptions::default() };
+    let gateway = gateway(options).with_policy(toolset("x_s_l*"));
+    let caller = |session: &str, toolset: Option<&str>| Caller {
+        session: Some(session.into()),
+        toolset: toolset.map(Into::into),
+        ..Caller::local()
+    };
+    let all = ["x_s_look", "x_s_put", "get_output"];
+    assert_eq!(names(&gateway, &caller("1", None)), all);
+    let many = (0..50).map(|n| plain("t", &format!("x_t_{n}"), "Does a thing", "{}")).collect();
+    let gateway = gateway.with_tools("t", many, RESULT);
+    // Another session of the same user, and another toolset in the same session, begin with the meta-tools.
+    for other in [caller("2", None), caller("1", Some("front"))] {
+        assert_eq!(names(&gateway, &other)[0], "list_tools", "{other:?}");
+    }
+    assert_eq!(names(&gateway, &caller("1", None))[..2], all[..2]);
+}
+
+#[test]
+fn long_errors_of_servers_are_cut() {
+    let options = NativeOptions { direct_tokens: Some(500), ..NativeOptions::default() };
+    let offer = muster_core::catalog::Offer { tools: vec![tool("s", READ)], ..Default::default() };
+    let failing = |_: &_| {
+        let (message, data) =
+            ("m ".repeat(100_000), Some(raw(&format!("\"{}\"", "d ".repeat(99_999)))));
+        Err(CallError::Upstream { code: -32000, message, data })
+    };
+    let mut gateway = Gateway::new().with("s", offer, failing, |_| panic!("not asked"));
+    gateway.meta = Meta::default().with_native(options);
+    let failed = gateway.send(tool_call("x_s_look", "{}"));
+    let Err(RequestError::Upstream { code: -32000, message, data: None }) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(muster_core::token_estimate::estimate(&message) <= 16_000, "{}", message.len());
+}
+
+#[test]
+fn the_ui_of_a_tool_comes_from_its_server() {
+    let ui = |text: &'static str| move |_: &_| Ok(Outcome::Raw(raw(text)));
+    let listed = listed("other", "ui://put/form", "ui://put/form", r#"{"uri":"ui://put/form"}"#);
+    let imposter = muster_core::catalog::Offer { resources: vec![listed], ..Default::default() };
+    let own = muster_core::catalog::Offer { tools: vec![tool("s", WRITE)], ..Default::default() };
+    let gateway = Gateway::new()
+        .with(
+            "other",
+            imposter,
+            |_| panic!("not called"),
+            ui(r#"{"contents":[{"text":"theirs"}]}"#),
+        )
+        .with("s", own, |_| panic!("not called"), ui(r#"{"contents":[{"text":"own"}]}"#));
+    assert_eq!(gateway.text("get_resource", r#"{"uri":"ui://put/form"}"#), "own");
+    let gateway = gateway.with_tools("t", vec![tool("t", WRITE)], RESULT);
+    assert_eq!(
+        gateway.text("get_resource", r#"{"uri":"ui://put/form"}"#),
+        "!`ui://put/form` is ambiguous: tools of `s` and `t` refer to it"
+    );
+}
+
+#[test]
 fn a_session_without_tools_is_not_decided_yet() {
     let options = NativeOptions { direct_tokens: Some(500), ..NativeOptions::default() };
     let mut gateway = Gateway::new();
@@ -164,6 +224,8 @@ fn read_tool_runs_tools_that_only_read() {
         assert!(said.starts_with('!') && said.contains(expect), "{said}");
     }
     assert_eq!(gateway.heard(), ["look {}"]);
+    let said = gateway.text("call_tool", r#"{"name":"read_tool"}"#);
+    assert!(said.contains("`read_tool` is not behind call_tool: call it directly"), "{said}");
 }
 
 /// A client that can show UIs.

@@ -71,6 +71,7 @@ fn a_malformed_projection_runs_nothing() {
     for (projection, expect) in [
         (json!({"select": "people"}), "!select must be a JSON path"),
         (json!({"grep": "("}), "!grep must be a regular expression"),
+        (json!({"grep": "(".repeat(5_000)}), "!grep must have at most 4096 bytes, not 5000"),
         (json!({"head": 0}), "!head must be at least 1"),
     ] {
         let mut call = json!({"name": "t", "arguments": {}});
@@ -122,6 +123,24 @@ fn a_projection_keeps_to_the_budget() {
 }
 
 #[test]
+fn what_surrounds_a_projection_keeps_to_the_budget() {
+    let lines = "line\n".repeat(5_000);
+    let beside = "w ".repeat(900);
+    let gateway = answering(json!({"content": [{"type": "text", "text": lines}], "more": beside}));
+    for (projection, expect) in [
+        (json!({"grep": "line"}), "[the selection does not fit max_tokens]"),
+        (json!({"select": "$.a"}), "[nothing is selected: "),
+    ] {
+        let mut call = json!({"name": "t", "max_tokens": 300});
+        call.as_object_mut().unwrap().extend(projection.as_object().unwrap().clone());
+        let text = gateway.text("call_tool", &call.to_string());
+        assert!(muster_core::token_estimate::estimate(&text) <= 330, "{text}");
+        let shown = texts(&gateway, &call);
+        assert!(shown[0].contains("get_output") && shown[1].starts_with(expect), "{shown:?}");
+    }
+}
+
+#[test]
 fn arguments_of_the_tool_stay_the_tools() {
     let schema = r#"{"type":"object","properties":{"select":{"type":"string"}}}"#;
     let tools = vec![plain("s", "t", "T", schema)];
@@ -140,6 +159,24 @@ fn the_discovery_surface_takes_projections_too() {
     let Outcome::Raw(result) = gateway.reply_of(&surface, "climax_call", call) else { panic!() };
     let result: Value = serde_json::from_str(result.get()).unwrap();
     assert_eq!(result["content"][0]["text"], "name 7");
+}
+
+#[test]
+fn an_argument_that_is_moved_into_args_is_not_a_projection_too() {
+    let schema = r#"{"type":"object","properties":{"head":{"type":"integer"}}}"#;
+    let result = r#"{"content":[{"type":"text","text":"one\ntwo"}]}"#;
+    let gateway = Gateway::new().with_tools("s", vec![plain("s", "t", "T", schema)], result);
+    let surface = DiscoverySurface::default();
+    for (call, heard, shown) in [
+        (r#"{"tool_name":"t","args":{},"head":1}"#, r#"t {"head":1}"#, "one\ntwo"),
+        (r#"{"tool_name":"t","head":1}"#, r#"t {"head":1}"#, "one\ntwo"),
+        (r#"{"tool_name":"t","args":{"head":2},"head":1}"#, r#"t {"head":2}"#, "one\n"),
+    ] {
+        let Outcome::Raw(reply) = gateway.reply_of(&surface, "climax_call", call) else { panic!() };
+        let reply: Value = serde_json::from_str(reply.get()).unwrap();
+        assert_eq!(reply["content"][0]["text"], shown, "{call}: {reply}");
+        assert_eq!(gateway.heard(), [heard], "{call}");
+    }
 }
 
 /// The complete call in a note.

@@ -1,7 +1,9 @@
 //! The meta-tools about tools: shapes, order, texts.
 
 use muster_core::{
+    call::{Caller, Outcome, Role},
     catalog::ToolEntry,
+    client::NoClient,
     effect::Effect,
     name::{BackendName, ToolName},
     policy::{DefaultAccess as ByDefault, Policy, Rule},
@@ -265,8 +267,20 @@ fn core_tools_are_found_only_where_they_are_asked_for() {
     };
     assert_eq!(first("list services"), "x_kube_overview");
     assert_eq!(first("core_service_list"), "core_service_list", "it is named");
-    let asked = gateway.json("filter_tools", r#"{"query":"services of the gateway"}"#);
-    assert_eq!(asked["total"], 2, "those of the gateway are asked for: {asked}");
+    for (query, total) in
+        [("core services", 2), ("services of muster", 2), ("services of the gateway", 1)]
+    {
+        let asked = gateway.json("filter_tools", &json!({"query": query}).to_string());
+        assert_eq!(asked["total"], total, "{query}: {asked}");
+    }
+    let operator = Caller { role: Role::Operator, ..Caller::local() };
+    let call = tool_call("filter_tools", r#"{"query":"list services"}"#);
+    let reply = gateway.send_as(&operator, &NoClient::shared(), call);
+    let Ok(Outcome::Text { text, .. }) = reply else { panic!("{reply:?}") };
+    assert!(text.contains(r#""total":2"#), "{text}");
+    // Not even where nothing else is found.
+    let found = gateway.json("filter_tools", r#"{"query":"states"}"#);
+    assert_eq!(found["total"], 0, "{found}");
     let found = gateway.json("filter_tools", r#"{"query":"states of services"}"#);
     assert_eq!(found["total"], 1, "{found}");
     assert_eq!(first("states of services"), "x_kube_overview");

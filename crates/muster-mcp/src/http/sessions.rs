@@ -82,9 +82,7 @@ impl HttpSession {
     ) -> Self {
         let holder =
             (Arc::clone(&caller.subject), caller.principal.is_none().then(|| peer_of(address)));
-        if caller.principal.is_none() {
-            caller.session.get_or_insert_with(|| id.as_str().into());
-        }
+        caller.session.get_or_insert_with(|| id.as_str().into());
         let (out, waiting) = mpsc::channel(queue);
         let state = LegacySession::with_queue(&out);
         let state = match replica {
@@ -369,7 +367,34 @@ fn new_id() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::new_id;
+    use std::{net::IpAddr, sync::Arc};
+
+    use muster_core::{call::Caller, credentials::Principal};
+
+    use super::{HttpSession, new_id};
+
+    #[tokio::test]
+    async fn each_session_of_a_user_has_a_name_of_its_own() {
+        let principal = Principal {
+            id: "https://id.example|ada".into(),
+            issuer: "https://id.example".into(),
+            subject: "ada".into(),
+            email: None,
+            name: None,
+            groups: Arc::default(),
+            login: "1".into(),
+            identity: None,
+            client: None,
+        };
+        let caller = Caller::authenticated(Arc::new(principal));
+        let [one, other] = ["1", "2"].map(|id| {
+            let address = IpAddr::from([127, 0, 0, 1]);
+            HttpSession::new(id.to_owned(), caller.clone(), address, 1, None).caller(caller.clone())
+        });
+        assert_ne!(one.session, other.session);
+        // What is private belongs to the user, not to the session.
+        assert_eq!(one.owner(), other.owner());
+    }
 
     #[test]
     fn session_ids_are_random_uuids() {

@@ -32,6 +32,8 @@ const SEND_OBJECT: &str = "send `args` as a JSON object";
 pub(super) struct ReadCall {
     pub(super) tool: String,
     pub(super) arguments: Option<Raw>,
+    /// The keys beside `args` that are arguments of the tool.
+    pub(super) moved: Vec<String>,
     pub(super) remarks: Remarks,
 }
 
@@ -74,7 +76,8 @@ fn as_specified<'a>(members: &RawObject<'_>, lookup: &ToolLookup<'a>) -> ReadCal
     let no_arguments = arguments.as_ref().is_none_or(RawObject::is_empty);
     let mut arguments = arguments.unwrap_or_default();
     let mut remarks = Remarks::default();
-    let takes = |key: &str| lookup(&tool).is_some_and(|entry| declares(entry, key));
+    let mut moved = Vec::new();
+    let takes = |key: &str| lookup(&tool).is_some_and(|entry| entry.declares(key));
     // A tool may have an argument that is called as one of ours.
     let for_tool = |key: &str| no_arguments && projection::ARGUMENTS.contains(&key) && takes(key);
     let is_own = |key: &str| OWN.contains(&key) && !for_tool(key);
@@ -82,11 +85,12 @@ fn as_specified<'a>(members: &RawObject<'_>, lookup: &ToolLookup<'a>) -> ReadCal
         if no_arguments && takes(key) {
             arguments.set(key.to_owned(), Cow::Owned(value.to_owned()));
             remarks.repaired.push(format!("moved `{}` into `args`", shortened(key)));
+            moved.push(key.to_owned());
         } else {
             remarks.ignored.push(shortened(key).into_owned());
         }
     }
-    ReadCall { tool, arguments: Some(arguments.to_raw()), remarks }
+    ReadCall { tool, arguments: Some(arguments.to_raw()), moved, remarks }
 }
 
 /// Reads a call of another shape, or returns the fix if there is one.
@@ -114,7 +118,7 @@ fn repaired<'a>(
     match envelope::read(&given.to_raw(), lookup) {
         Ok(RepairedCall { tool, arguments, repairs }) if lookup(&tool).is_some() => {
             let remarks = Remarks { repaired: repairs, ..Remarks::default() };
-            Ok(ReadCall { tool, arguments: Some(arguments), remarks })
+            Ok(ReadCall { tool, arguments: Some(arguments), remarks, ..ReadCall::default() })
         }
         Ok(_) | Err(UnreadableCall::MissingTool { .. }) => Err(None),
         Err(UnreadableCall::NotAnObject { .. } | UnreadableCall::Ambiguous { .. }) => {
@@ -148,16 +152,6 @@ fn refused(text: &str, fix: Option<String>) -> Outcome {
         details.to_raw()
     });
     Outcome::Text { text: text.to_owned(), failed: true, details }
-}
-
-/// Whether a tool declares an argument.
-fn declares(entry: &ToolEntry, key: &str) -> bool {
-    if let Some(params) = &entry.params {
-        return params.iter().any(|param| param.name == key);
-    }
-    let schema = RawObject::parse(&entry.input_schema).unwrap_or_default();
-    let properties = schema.get("properties").and_then(RawObject::parse);
-    properties.is_some_and(|properties| properties.get(key).is_some())
 }
 
 impl Remarks {

@@ -22,8 +22,9 @@ use serde_json::value::RawValue;
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
     arguments::MetaArguments,
+    budget::Budget,
     envelope, error_text,
-    fitting::{FitError, projected},
+    fitting::{FitError, MAX_META, projected},
     page::echo,
     projection::Projection,
 };
@@ -40,7 +41,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
 };
 
 /// A legacy server requires a visit in the browser first. The client must see this error unchanged.
-const URL_ELICITATION: i64 = -32042;
+pub(super) const URL_ELICITATION: i64 = -32042;
 /// The key of the backend's own error in `_meta`.
 const ERROR: &str = "muster/error";
 
@@ -59,22 +60,22 @@ pub(super) fn run_within<'a>(
     given: MetaArguments<'a>,
     ceiling: Option<Effect>,
 ) -> OutcomeFuture<'a> {
-    let meant = meant(cx, &call.arguments, given, ceiling);
+    let parsed = parse_call(cx, &call.arguments, given, ceiling);
     Box::pin(async move {
-        let meant = match meant {
-            Ok(meant) => meant,
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
             Err(outcome) => return Ok(outcome),
         };
-        let MeantCall { call: meant, most, projection } = meant;
+        let ParsedCall { call: parsed, most, projection } = parsed;
         let (meta, continuation) = (call.meta.clone(), call.continuation.clone());
-        let sent = send(cx, meta, continuation, most, meant).await;
+        let sent = send(cx, meta, continuation, most, parsed).await;
         match sent.answer {
             Ok(result) => Ok(wrapped(cx, result, projection, &sent.repairs).await),
             Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
                 Err(RequestError::Upstream { code, message, data })
             }
             Err(CallError::ExcessiveEffect(excess)) if ceiling.is_some() => {
-                Ok(refused(&call.name, &excess, &sent.repairs))
+                Ok(refused(cx, &call.name, &excess, &sent.repairs))
             }
             Err(error) => Ok(failed(cx, &sent.arguments, &error, &sent.repairs)),
         }
@@ -82,7 +83,7 @@ pub(super) fn run_within<'a>(
 }
 
 /// A call that was understood.
-pub(super) struct MeantCall {
+pub(super) struct ParsedCall {
     pub(super) call: RepairedCall,
     /// The worst effect that its tool may have.
     pub(super) most: Option<Effect>,
@@ -90,30 +91,31 @@ pub(super) struct MeantCall {
     pub(super) projection: Option<Projection>,
 }
 
-/// The call that is meant, or the outcome if it cannot be run. `given` are the arguments in `written`; the tool may have at
-/// most the effect `ceiling`.
-pub(super) fn meant(
+/// Reads a call, or returns the outcome if it cannot be run. `given` are the arguments in `written`; the tool may have at most
+/// the effect `ceiling`.
+pub(super) fn parse_call(
     cx: &MetaContext<'_>,
     written: &RawValue,
     given: MetaArguments<'_>,
     ceiling: Option<Effect>,
-) -> Result<MeantCall, Outcome> {
+) -> Result<ParsedCall, Outcome> {
     let lookup = |name: &str| shown(cx, name);
     let own = own_keys(cx, &given);
     let has_own = OWN.iter().any(|key| given.raw(key).is_some());
     let is_own = |key: &str| own.contains(&key);
-    let effect = effect(&given, is_own("effect")).map_err(Outcome::failure)?;
-    let projection = Projection::read(&given, is_own).map_err(Outcome::failure)?;
+    let failure = |problem: String| Outcome::failure(cx.budget.cut(&problem));
+    let effect = effect(&given, is_own("effect")).map_err(failure)?;
+    let projection = Projection::read(&given, is_own).map_err(failure)?;
     let mut members = given.into_members();
     own.iter().for_each(|key| members.remove(key));
-    let meant = match well_formed(&members, &lookup) {
-        Some(meant) => Ok(meant),
+    let repaired = match well_formed(&members, &lookup) {
+        Some(call) => Ok(call),
         None if has_own => read(&members.to_raw(), &lookup),
         None => read(written, &lookup),
     };
-    let call = meant.map_err(misused)?;
+    let call = repaired.map_err(|misuse| misused(misuse, cx.budget))?;
     let most = effect.into_iter().chain(ceiling).min();
-    Ok(MeantCall { call, most, projection })
+    Ok(ParsedCall { call, most, projection })
 }
 
 /// The answer to a call, and how the call was repaired.
@@ -162,19 +164,25 @@ pub(super) fn failed(
     error: &CallError,
     repairs: &[String],
 ) -> Outcome {
-    let text = error_text::error(cx.request.snapshot, arguments, error);
-    envelope::failure(&format!("Tool execution failed: {text}"), refusal(error), repairs)
+    let text = error_text::error(cx.meta, cx.request.snapshot, arguments, error);
+    let text = format!("Tool execution failed: {text}");
+    envelope::failure(&text, refusal(error, cx.budget), repairs, cx.budget)
 }
 
 /// The reply of a meta-tool that runs only tools that read.
-fn refused(own: &str, excess: &ExcessiveEffect, repairs: &[String]) -> Outcome {
+fn refused(
+    cx: &MetaContext<'_>,
+    own: &str,
+    excess: &ExcessiveEffect,
+    repairs: &[String],
+) -> Outcome {
     let ExcessiveEffect { tool, effect, .. } = excess;
     let text = format!(
         "Tool execution failed: `{tool}` is {effect}, and `{own}` runs only tools that read\n\
          hint: use `{}`",
         TOOL.name
     );
-    envelope::failure(&text, None, repairs)
+    envelope::failure(&text, None, repairs, cx.budget)
 }
 
 /// Our own arguments beside the tool's.
@@ -189,9 +197,7 @@ fn own_keys(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Vec<&'static str
         return keys.collect();
     }
     let entry = given.text("name").and_then(|name| shown(cx, &name));
-    let takes = |key: &str| {
-        entry.is_some_and(|entry| entry.input_schema.get().contains(&format!("\"{key}\"")))
-    };
+    let takes = |key: &str| entry.is_some_and(|entry| entry.declares(key));
     keys.filter(|key| !takes(key)).collect()
 }
 
@@ -222,14 +228,14 @@ async fn wrapped(
 ) -> Outcome {
     match projected(result, projection, cx.budget, None, &cx.sink()).await {
         Ok(fitted) => fitted.enclosed(repairs, 1),
-        Err(error) => unfit(&error, repairs),
+        Err(error) => unfit(&error, repairs, cx.budget),
     }
 }
 
 /// The reply for a result that cannot be fitted.
-pub(super) fn unfit(error: &FitError, repairs: &[String]) -> Outcome {
+pub(super) fn unfit(error: &FitError, repairs: &[String], budget: Budget) -> Outcome {
     let text = format!("Tool execution failed: the tool ran, but muster {error}");
-    envelope::failure(&text, None, repairs)
+    envelope::failure(&text, None, repairs, budget)
 }
 
 fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
@@ -238,28 +244,31 @@ fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
 }
 
 /// The outcome of a call that cannot be read.
-fn misused(misuse: UnreadableCall) -> Outcome {
+fn misused(misuse: UnreadableCall, budget: Budget) -> Outcome {
     let hinted = |said: &str, fix: Option<String>| {
         let hint = fix.map(|fix| format!("hint: {fix}")).unwrap_or_default();
-        Outcome::failure(error_text::lines(&[said.to_owned(), hint]))
+        Outcome::failure(budget.cut(&error_text::lines(&[said.to_owned(), hint])))
     };
     match misuse {
         UnreadableCall::MissingTool { fix } => hinted("name argument is required", fix),
         UnreadableCall::NotAnObject { fix } => hinted("arguments must be a JSON object", Some(fix)),
         UnreadableCall::Ambiguous { problem, fix, fragment } => {
             let said = format!("Tool execution failed: {problem}");
-            envelope::failure(&error_text::advised(said, &fix, fragment.as_ref()), None, &[])
+            let text = error_text::advised(said, &fix, fragment.as_ref());
+            envelope::failure(&text, None, &[], budget)
         }
     }
 }
 
-/// The backend's own error, for programs.
-fn refusal(error: &CallError) -> Option<Raw> {
+/// The backend's own error, for programs. At most half of the budget is for it.
+fn refusal(error: &CallError, budget: Budget) -> Option<Raw> {
+    let part = Budget(budget.0 / 4);
     let (code, message, data) = error_text::refusal(error)?;
     let mut own = RawObject::new();
     own.set_value("code", &code);
-    own.set_value("message", message);
-    if let Some(data) = data {
+    own.set_value("message", &part.cut(message));
+    let is_short = |data: &&Raw| data.get().len() <= MAX_META && part.holds(data.get());
+    if let Some(data) = data.filter(is_short) {
         own.set("data", Cow::Borrowed(&**data));
     }
     let mut meta = RawObject::new();

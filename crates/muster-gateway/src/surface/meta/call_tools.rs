@@ -3,6 +3,8 @@
 //! Each call is read, permitted and observed like one of `call_tool`, and has its own result or error. The replies share
 //! the token budget: what short ones leave is for the long ones.
 
+use std::fmt;
+
 use muster_core::{
     backend::BoxFuture,
     call::Outcome,
@@ -12,13 +14,14 @@ use muster_core::{
     request::RequestError,
     spooled::ToolResult,
 };
+use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
     arguments::MetaArguments,
     budget::{Budget, LEAST},
-    call_tool::{self, MeantCall, SentCall},
+    call_tool::{self, ParsedCall, SentCall},
     envelope,
     fitting::{BlockRoom, Fitted, OutputSink, outcome_cost, projected},
     projection::Projection,
@@ -36,7 +39,9 @@ pub(super) const TOOL: MetaTool = MetaTool {
 /// The number of calls in one request.
 const MAX_CALLS: usize = 20;
 /// The tokens around the result of one call.
-const AROUND: usize = 40;
+const RESULT_OVERHEAD: usize = 40;
+/// The longest name of a tool in the reply, in tokens.
+const MAX_NAME: usize = 80;
 
 fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     Box::pin(async move {
@@ -56,14 +61,17 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
         let meta = without_progress(call.meta.as_deref());
         let client = InnerClient::shared(cx.request.client);
         let cx = &cx.of_client(&client);
+        // The error of each call has an equal share.
+        let share = cx.budget.0 / calls.len();
+        let one = &cx.within(Budget(share.saturating_sub(RESULT_OVERHEAD + MAX_NAME)));
         let turns = CallTurns::default();
         let running = calls.iter().map(|written| -> BoxFuture<'_, Called> {
-            let meant = call_tool::meant(cx, written, MetaArguments::read(written), ceiling);
+            let parsed = call_tool::parse_call(one, written, MetaArguments::read(written), ceiling);
             let (meta, turns) = (meta.clone(), &turns);
             let own = MetaArguments::read(written);
             Box::pin(async move {
-                match (meant, Budget::of(&own, cx.budget.0)) {
-                    (Ok(meant), Ok(budget)) => called(cx, turns, meta, meant, budget).await,
+                match (parsed, Budget::of(&own, cx.budget.0)) {
+                    (Ok(parsed), Ok(budget)) => called(one, turns, meta, parsed, budget).await,
                     (Ok(_), Err(problem)) => Called::refused(&own, Outcome::failure(problem)),
                     (Err(outcome), _) => Called::refused(&own, outcome),
                 }
@@ -77,16 +85,56 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
 /// The calls of a request, or the error.
 fn calls(given: &MetaArguments<'_>) -> Result<Vec<Raw>, String> {
     let written = given.raw("calls").ok_or("calls argument is required")?;
-    let list = |text: &str| serde_json::from_str::<Vec<Raw>>(text).ok();
     // Agents send lists as JSON text.
-    let calls = list(written.get()).or_else(|| list(&given.text("calls")?));
-    let calls = calls.ok_or("calls must be a list such as [{\"name\":\"x\",\"arguments\":{}}]")?;
-    match calls.len() {
-        0 => Err("calls must have at least one call".to_owned()),
-        count if count > MAX_CALLS => {
+    let list = CallList::read(written.get()).or_else(|| CallList::read(&given.text("calls")?));
+    let CallList { calls, left_out } =
+        list.ok_or("calls must be a list such as [{\"name\":\"x\",\"arguments\":{}}]")?;
+    match (calls.len(), left_out) {
+        (0, _) => Err("calls must have at least one call".to_owned()),
+        (_, 0) => Ok(calls),
+        (count, left_out) => {
+            let count = count + left_out;
             Err(format!("calls must have at most {MAX_CALLS} calls, not {count}"))
         }
-        _ => Ok(calls),
+    }
+}
+
+/// A list of calls, of which no more are in memory than may run.
+#[derive(Debug, Default)]
+struct CallList {
+    calls: Vec<Raw>,
+    /// The number of further ones.
+    left_out: usize,
+}
+
+impl CallList {
+    /// Reads a list; none if the text is not one.
+    fn read(text: &str) -> Option<Self> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let list = json.deserialize_seq(Self::default()).ok()?;
+        json.end().ok()?;
+        Some(list)
+    }
+}
+
+impl<'de> Visitor<'de> for CallList {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of calls")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
+        while self.calls.len() < MAX_CALLS {
+            match items.next_element()? {
+                Some(call) => self.calls.push(call),
+                None => return Ok(self),
+            }
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            self.left_out += 1;
+        }
+        Ok(self)
     }
 }
 
@@ -118,7 +166,7 @@ struct Called {
 impl Called {
     /// A call that cannot be read, or is not allowed.
     fn refused(given: &MetaArguments<'_>, outcome: Outcome) -> Self {
-        let tool = given.tool().unwrap_or_default();
+        let tool = echoed(&given.tool().unwrap_or_default());
         let (projection, budget, repairs) = (None, Budget(0), Vec::new());
         Self { tool, answer: Answer::Failed(outcome), projection, budget, repairs }
     }
@@ -128,9 +176,11 @@ impl Called {
         let cost = match &self.answer {
             Answer::Returned(Some(ToolResult::Inline(outcome))) => outcome_cost(outcome),
             Answer::Returned(Some(ToolResult::Spooled(_))) => usize::MAX,
-            Answer::Returned(None) | Answer::Failed(_) => 0,
+            Answer::Returned(None) => 0,
+            // It has been cut to its share.
+            Answer::Failed(outcome) => return outcome_cost(outcome).saturating_add(MAX_NAME),
         };
-        cost.saturating_add(2 * AROUND).min(self.budget.0).max(LEAST)
+        cost.saturating_add(2 * RESULT_OVERHEAD).min(self.budget.0).max(LEAST)
     }
 
     /// The result within its share of the budget, or the part of it that is requested; none if there is no result.
@@ -141,30 +191,38 @@ impl Called {
         sink: &OutputSink,
     ) -> Option<Fitted> {
         let Answer::Returned(result) = &mut self.answer else { return None };
-        let budget = Budget(share.saturating_sub(AROUND));
+        let budget = Budget(share.saturating_sub(RESULT_OVERHEAD));
         let fitted = projected(result.take()?, self.projection.clone(), budget, Some(room), sink);
         match fitted.await {
             Ok(fitted) => Some(fitted),
             Err(error) => {
-                self.answer = Answer::Failed(call_tool::unfit(&error, &self.repairs));
+                self.answer = Answer::Failed(call_tool::unfit(&error, &self.repairs, budget));
                 None
             }
         }
     }
 }
 
+/// The name of a tool in the reply.
+fn echoed(tool: &str) -> String {
+    Budget(MAX_NAME).cut(tool).into_owned()
+}
+
+/// Runs a call. The budget of `cx` is for its error.
 async fn called(
     cx: &MetaContext<'_>,
     turns: &CallTurns,
     meta: Option<Raw>,
-    meant: MeantCall,
+    parsed: ParsedCall,
     budget: Budget,
 ) -> Called {
-    let MeantCall { call, most, projection } = meant;
-    let tool = call.tool.clone();
+    let ParsedCall { call, most, projection } = parsed;
+    let tool = echoed(&call.tool);
+    let own = budget.0.saturating_sub(RESULT_OVERHEAD + MAX_NAME);
+    let cx = &cx.within(Budget(cx.budget.0.min(own)));
     let failure = |text: String, repairs: &[String]| {
         let text = format!("Tool execution failed: {text}");
-        Answer::Failed(envelope::failure(&text, None, repairs))
+        Answer::Failed(envelope::failure(&text, None, repairs, cx.budget))
     };
     let turn = match turns.begin(&**cx.request.client).await {
         Ok(turn) => turn,
@@ -201,7 +259,7 @@ async fn reply(cx: &MetaContext<'_>, called: Vec<Called>) -> Result<Outcome, Req
             if called.projection.is_some() == is_projected {
                 *fitted = called.fitted(share, &room, &sink).await;
                 if let Some(fitted) = fitted {
-                    *cost = fitted.cost().saturating_add(2 * AROUND).min(share);
+                    *cost = fitted.cost().saturating_add(2 * RESULT_OVERHEAD).min(share);
                 }
             }
         }

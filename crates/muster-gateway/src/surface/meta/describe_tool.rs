@@ -80,7 +80,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
         Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
             let said = format!("Tool not found: {}", shortened(&name));
-            Outcome::failure(error_text::not_found(cx.request.snapshot, said, &name))
+            Outcome::failure(error_text::not_found(cx.meta, cx.request.snapshot, said, &name))
         }
     }
 }

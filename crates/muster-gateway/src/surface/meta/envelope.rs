@@ -6,12 +6,15 @@ use std::borrow::Cow;
 use muster_core::{
     call::Outcome,
     json::{Raw, RawObject, raw},
+    token_estimate,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::fitting::mirror::repeats_text;
+use super::{budget::Budget, fitting::mirror::repeats_text};
 
+/// The tokens around the text of a failure.
+const FAILURE_OVERHEAD: usize = 40;
 /// The key of the repairs in `_meta`.
 const REPAIRED: &str = "muster/repaired";
 
@@ -35,7 +38,8 @@ pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
         Outcome::Raw(result) => match RawObject::parse(result) {
             Some(result) => wrap_result(&result, repairs),
             None => {
-                failure("Tool execution failed: the server's answer is not a result", None, repairs)
+                let text = "Tool execution failed: the server's answer is not a result";
+                failed(text, None, repairs)
             }
         },
         Outcome::Text { text, failed, details } => {
@@ -50,8 +54,19 @@ pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
     }
 }
 
-/// The reply for a tool that did not run, or whose result was lost.
-pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
+/// The reply for a tool that did not run, or whose result was lost. A text that exceeds the budget is cut.
+pub(super) fn failure(
+    text: &str,
+    meta: Option<Raw>,
+    repairs: &[String],
+    budget: Budget,
+) -> Outcome {
+    let beside = meta.as_deref().map_or(0, |meta| token_estimate::estimate(meta.get()));
+    let room = budget.0.saturating_sub(FAILURE_OVERHEAD + beside);
+    failed(&Budget(room).cut(text), meta, repairs)
+}
+
+fn failed(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
     let mut result = RawObject::new();
     result.set_value("content", &[Text::of(text)]);
     result.set_value("isError", &true);

@@ -8,11 +8,12 @@ use muster_core::{
     name::BackendName,
     repair::advice::{self, Advice, SchemaFragment},
     suggest,
+    text::shortened,
 };
 use muster_workflow::TOOL_PREFIX;
 use serde_json::value::RawValue;
 
-use super::{budget::Budget, is_meta, unavailable::Unavailable};
+use super::{Meta, budget::Budget, unavailable::Unavailable};
 use crate::{absent::Absent, dispatch::GatewaySnapshot};
 
 /// The longest description of a problem, in characters: it may quote the caller.
@@ -25,9 +26,14 @@ pub(super) fn lines(lines: &[String]) -> String {
 }
 
 /// Why a call with these arguments did not run.
-pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
+pub(super) fn error(
+    meta: &Meta,
+    state: &GatewaySnapshot,
+    arguments: &RawValue,
+    error: &CallError,
+) -> String {
     match error {
-        CallError::UnknownTool { tool, .. } => unknown(state, tool.as_str()),
+        CallError::UnknownTool { tool, .. } => unknown(meta, state, tool.as_str()),
         CallError::InvalidArguments { tool, problems, schema, .. } => {
             let problems: Vec<String> = problems.iter().map(problem).collect();
             let said = format!("the arguments do not fit `{tool}`: {}", problems.join("; "));
@@ -63,19 +69,19 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
 }
 
 /// The error for a tool that is in no list: its server may be absent.
-pub(super) fn not_found(state: &GatewaySnapshot, said: String, name: &str) -> String {
+pub(super) fn not_found(meta: &Meta, state: &GatewaySnapshot, said: String, name: &str) -> String {
     let unavailable = Unavailable::of(state, Budget(usize::MAX));
     match absent(state, name) {
         // Whether it has the tool is not known before it was connected once.
         Some(absent) if absent.last.is_none() => not_connected(state, absent),
         Some(absent) => lines(&[said, not_connected(state, absent)]),
-        None => lines(&[said, nearest(state, name), unavailable.sentence()]),
+        None => lines(&[said, nearest(meta, state, name), unavailable.sentence()]),
     }
 }
 
 /// A hint with similar names of tools.
-fn nearest(state: &GatewaySnapshot, name: &str) -> String {
-    if is_meta(name) {
+fn nearest(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
+    if meta.tool(name).is_some() {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
     }
     let hint = operators_only(state, name).or_else(|| switched_off(state, name));
@@ -126,12 +132,13 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
     }
 }
 
-fn unknown(state: &GatewaySnapshot, name: &str) -> String {
+fn unknown(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
         return not_connected(state, absent);
     }
     if let Some(workflow) = name.strip_prefix(TOOL_PREFIX) {
-        return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
+        let said = format!("workflow {} not found", shortened(workflow));
+        return lines(&[said, nearest(meta, state, name)]);
     }
     // A stopped server stays in the catalog, without tools.
     let is_here = |backend: &&BackendName| {
@@ -142,7 +149,9 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is not a server.
-        Some(_) | None => not_found(state, format!("tool not found: {name}"), name),
+        Some(_) | None => {
+            not_found(meta, state, format!("tool not found: {}", shortened(name)), name)
+        }
     }
 }
 
@@ -189,7 +198,7 @@ mod tests {
 
     use muster_core::name::BackendName;
 
-    use super::unknown;
+    use super::{Meta, unknown};
     use crate::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
 
     #[test]
@@ -201,7 +210,8 @@ mod tests {
                 ..Absent::new(BackendName::new("slow"), condition)
             };
             let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
-            unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
+            let state = GatewaySnapshot { absent, ..GatewaySnapshot::default() };
+            unknown(&Meta::default(), &state, "x_slow_ok")
         };
         assert_eq!(
             said(ServerCondition::Starting, None, None),
@@ -218,7 +228,7 @@ mod tests {
              unavailable: slow"
         );
         assert!(
-            unknown(&GatewaySnapshot::default(), "x_slow_ok")
+            unknown(&Meta::default(), &GatewaySnapshot::default(), "x_slow_ok")
                 .starts_with("tool not found: x_slow_ok")
         );
     }

@@ -6,6 +6,7 @@
 mod block_room;
 pub(super) mod mirror;
 mod outline;
+mod output_sink;
 mod projected;
 mod reply;
 mod texts;
@@ -29,6 +30,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 pub(super) use self::block_room::BlockRoom;
+pub(in crate::surface) use self::output_sink::OutputSink;
 pub(super) use self::projected::projected;
 pub(super) use self::reply::FittedReply;
 use self::{
@@ -42,24 +44,17 @@ use super::{
     projection::Projection,
 };
 use crate::outputs::{
-    CHUNK, KeepError, NewOutput, OutputBody, OutputKind, Outputs, StoredOutput,
+    CHUNK, KeepError, NewOutput, OutputBody, OutputKind, StoredOutput,
     block::{BlockAbout, NewBlock},
     preview::{Preview, note},
 };
 
-/// The longest `_meta` of a tool that is passed on with a preview.
-const MAX_META: usize = 2_000;
+/// The longest `_meta` of a tool that is passed on with a preview, and the longest data of an error, in bytes.
+pub(super) const MAX_META: usize = 2_000;
 /// The longest structured content that is passed on with a preview.
 const MAX_STRUCTURED: u64 = 1_000;
 /// No text of more bytes fits into a token.
 const BYTES_PER_TOKEN: u64 = 8;
-
-/// The store for long results of one caller.
-#[derive(Debug, Clone)]
-pub(in crate::surface) struct OutputSink {
-    pub(in crate::surface) outputs: Arc<Outputs>,
-    pub(in crate::surface) owner: Arc<str>,
-}
 
 /// A result within its budget.
 pub(super) enum Fitted {
@@ -425,7 +420,7 @@ impl Fitting<'_> {
         new: NewOutput,
         beginning: impl FnOnce() -> String,
     ) -> Result<StoredOutput, FitError> {
-        self.sink.outputs.keep(&self.sink.owner, new).map_err(|error| {
+        self.sink.outputs.keep(&self.sink.subject, new).map_err(|error| {
             tracing::warn!("a long answer is lost: {error}");
             FitError::NotKept { error, beginning: beginning() }
         })

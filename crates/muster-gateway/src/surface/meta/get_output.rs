@@ -72,8 +72,7 @@ async fn looked(given: &MetaArguments<'_>, budget: Budget, sink: OutputSink) -> 
     };
     let budget = budget.0.saturating_sub(AROUND);
     let looked = background_job::run(sink.owner.clone(), move |stop| {
-        let OutputSink { outputs, owner } = sink;
-        let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
+        let kept = sink.outputs.find(&sink.subject, &handle).map_err(|error| error.to_string())?;
         let kept = kept.stopped_by(stop);
         match block.or_else(|| kept.only_block()) {
             Some(number) => kept.block(number).map(Looked::Block),

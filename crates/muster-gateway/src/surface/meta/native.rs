@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    call::{Checking, Outcome},
+    call::{CallError, Caller, Checking, Outcome},
     catalog::ToolEntry,
     json::Raw,
     lock::Lock,
@@ -53,7 +53,7 @@ pub(super) enum Listing {
     /// The tools of these names.
     Direct {
         /// The names.
-        names: Arc<BTreeSet<String>>,
+        names: Names,
         /// Whether these are all. If not, the meta-tools lead to the others.
         is_all: bool,
     },
@@ -66,34 +66,40 @@ pub(super) struct Listings {
     sessions: Lock<Sessions>,
 }
 
+/// The names of tools.
+type Names = Arc<BTreeSet<String>>;
+
+/// A session, and the toolset that it sees: a client may name another one in each request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ListingKey {
+    session: Arc<str>,
+    toolset: Option<Arc<str>>,
+}
+
+impl ListingKey {
+    /// The key of a caller. One without a session is known by its subject.
+    fn of(caller: &Caller) -> Self {
+        let session = Arc::clone(caller.session.as_ref().unwrap_or(&caller.subject));
+        Self { session, toolset: caller.toolset.clone() }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Sessions {
     /// The names of the tools that are listed directly; none for meta-tools.
-    listed: BTreeMap<String, Option<Arc<BTreeSet<String>>>>,
+    listed: BTreeMap<ListingKey, Option<Names>>,
     /// The oldest first.
-    order: VecDeque<String>,
-    /// The newest names, which most sessions share.
-    newest: Arc<BTreeSet<String>>,
-}
-
-impl Sessions {
-    /// The names, once for all sessions that see the same.
-    fn shared(&mut self, names: BTreeSet<String>) -> Arc<BTreeSet<String>> {
-        if *self.newest != names {
-            self.newest = Arc::new(names);
-        }
-        Arc::clone(&self.newest)
-    }
+    order: VecDeque<ListingKey>,
 }
 
 impl Listings {
     /// What a session sees. `all` are the names of all tools, if these are few enough to be listed.
-    fn of(&self, session: &str, all: Option<BTreeSet<String>>) -> Listing {
+    fn of(&self, session: ListingKey, all: Option<Names>) -> Listing {
         let mut sessions = self.sessions.lock();
-        let is_empty = all.as_ref().is_some_and(BTreeSet::is_empty);
-        let all = all.filter(|_| !is_empty).map(|all| sessions.shared(all));
+        let is_empty = all.as_ref().is_some_and(|all| all.is_empty());
+        let all = all.filter(|_| !is_empty);
         let is_all = all.is_some();
-        match sessions.listed.get_mut(session) {
+        match sessions.listed.get_mut(&session) {
             Some(None) => return Listing::MetaTools,
             Some(Some(names)) => {
                 *names = all.unwrap_or_else(|| Arc::clone(names));
@@ -103,8 +109,8 @@ impl Listings {
             None if is_empty => return Listing::MetaTools,
             None => (),
         }
-        sessions.listed.insert(session.to_owned(), all.clone());
-        sessions.order.push_back(session.to_owned());
+        sessions.listed.insert(session.clone(), all.clone());
+        sessions.order.push_back(session);
         if sessions.order.len() > MAX_SESSIONS
             && let Some(oldest) = sessions.order.pop_front()
         {
@@ -121,8 +127,9 @@ impl Meta {
     /// What the client of a request sees.
     pub(super) fn listing(&self, cx: SurfaceContext<'_>) -> Listing {
         let Some(most) = self.native.direct_tokens else { return Listing::MetaTools };
-        let session = cx.caller.session.as_ref().unwrap_or(&cx.caller.subject);
-        self.listings.of(session, within(cx.snapshot, most))
+        let index = self.index(cx.snapshot);
+        let names = index.direct(|| names_within_budget(cx.snapshot, most).map(Arc::new));
+        self.listings.of(ListingKey::of(cx.caller), names)
     }
 
     /// The tools that the client of a request sees under their own names.
@@ -164,24 +171,37 @@ impl Meta {
         }
         let (name, arguments) = (call.name.clone(), call.arguments.clone());
         let result = cx.call(call.of(name, arguments.clone(), Checking::Strict)).await;
+        let budget = Budget(call_tool::TOOL.budget);
         Some(match result {
-            Ok(result) => {
-                let budget = Budget(call_tool::TOOL.budget);
-                Ok(fit_result(result, None, budget, &self.sink(cx.caller)).await)
-            }
-            Err(error) => match passed(error) {
+            Ok(result) => Ok(fit_result(result, None, budget, &self.sink(cx.caller)).await),
+            Err(error) => match passed(within_budget(error, budget)) {
                 Ok(fault) => Err(fault),
                 Err(error) => {
-                    let text = error_text::error(cx.snapshot, &arguments, &error);
-                    Ok(Outcome::failure(text))
+                    let text = error_text::error(self, cx.snapshot, &arguments, &error);
+                    Ok(Outcome::failure(budget.cut(&text)))
                 }
             },
         })
     }
 }
 
+/// The error of a backend with a message and data within a budget.
+fn within_budget(error: CallError, budget: Budget) -> CallError {
+    match error {
+        CallError::Upstream { code, message, data } if code != call_tool::URL_ELICITATION => {
+            let message = budget.cut(&message).into_owned();
+            CallError::Upstream {
+                code,
+                message,
+                data: data.filter(|data| budget.holds(data.get())),
+            }
+        }
+        error => error,
+    }
+}
+
 /// The names of all tools but the gateway's own, if listing them costs at most `most` tokens.
-fn within(state: &GatewaySnapshot, most: usize) -> Option<BTreeSet<String>> {
+fn names_within_budget(state: &GatewaySnapshot, most: usize) -> Option<BTreeSet<String>> {
     let mut left = most;
     let mut names = BTreeSet::new();
     let is_listed = |entry: &ToolEntry| !entry.audience.is_gateway() && state.policy.shows(entry);

@@ -1,9 +1,13 @@
 //! The index of the tools that a caller may call, and of the last known ones of servers that are lost. Lists
 //! and search indexes are made on first use.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use muster_core::{
+    call::Role,
     catalog::{
         CatalogSnapshot, CatalogSource, ToolEntry,
         ranked::{RankedTool, RankedTools},
@@ -32,6 +36,8 @@ pub(super) struct ToolIndex {
     count: OnceLock<usize>,
     /// A search index over the policy's own descriptions, if it sets any.
     index: OnceLock<Option<Index>>,
+    /// The names of the tools that are listed in place of the meta-tools; none if there are too many.
+    direct: OnceLock<Option<Arc<BTreeSet<String>>>>,
     /// The documents of the tools that every search without filters may find: all that are shown but core tools.
     unfiltered: OnceLock<DocumentSet>,
 }
@@ -96,6 +102,14 @@ impl ToolIndex {
         self.listed.get_or_init(|| state.listed())
     }
 
+    /// The names of the tools that are listed in place of the meta-tools, made on first use.
+    pub(super) fn direct(
+        &self,
+        make: impl FnOnce() -> Option<Arc<BTreeSet<String>>>,
+    ) -> Option<Arc<BTreeSet<String>>> {
+        self.direct.get_or_init(make).clone()
+    }
+
     /// The tools by origin and name.
     pub(super) fn tools(&self, state: &GatewaySnapshot) -> &[Shown] {
         self.tools.get_or_init(|| {
@@ -146,12 +160,11 @@ impl ToolIndex {
                 .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| listed.index());
-        let asked = AskedFor::of(question.text);
-        let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
-            state.policy.shows(entry) && admit(source, entry)
-        };
+        let asked = AskedFor::of(question.text, state.policy.role());
         let wanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
-            (!is_core(entry) || asked.names(entry)) && shown(source, entry)
+            (!is_core(entry) || asked.names(entry))
+                && state.policy.shows(entry)
+                && admit(source, entry)
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
@@ -168,9 +181,6 @@ impl ToolIndex {
             self.unfiltered.get_or_init(|| ranker.documents(is_shown))
         });
         let mut ranked = ranker.search(question.text, wanted, near, sure, limit);
-        if ranked.found.is_empty() {
-            ranked = ranker.search(question.text, shown, near, sure, limit);
-        }
         for chunk in ranked.found.chunks_mut(CHUNK) {
             core_last(chunk);
         }
@@ -178,22 +188,21 @@ impl ToolIndex {
     }
 }
 
-/// Which of the gateway's own tools a query asks for. The others are found only where nothing else is, because their words
-/// (list, create, status) are those of every question.
+/// Which of the gateway's own tools a query asks for: those that it names, all by their prefix or for an operator. The others
+/// are not found, because their words (list, create, status) are those of every question.
 struct AskedFor {
     all: bool,
     words: Vec<String>,
 }
 
 impl AskedFor {
-    fn of(query: &str) -> Self {
+    fn of(query: &str, role: Role) -> Self {
         let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
         let words: Vec<String> =
             query.split(separates).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-        let whole = ["core", "muster", "gateway"];
-        let all =
-            words.iter().any(|word| whole.contains(&word.as_str()) || word.starts_with("core_"));
-        Self { all, words }
+        let names_all =
+            |word: &String| ["core", "muster"].contains(&&**word) || word.starts_with("core_");
+        Self { all: role == Role::Operator || words.iter().any(names_all), words }
     }
 
     fn names(&self, entry: &ToolEntry) -> bool {

@@ -53,7 +53,7 @@ pub(in crate::surface::meta) async fn projected(
         ToolResult::Inline(outcome) => return Ok(Fitted::AsIs(outcome)),
     };
     let (sink, room) = (sink.clone(), room.cloned().unwrap_or_default());
-    let job = background_job::run(Arc::clone(&sink.owner), move |stop| {
+    let job = background_job::run(sink.owner.clone(), move |stop| {
         let fitting = Fitting { budget, room, sink: &sink };
         match source {
             Source::Result(result) => fitting.project(&result, &projection, stop),
@@ -64,7 +64,8 @@ pub(in crate::surface::meta) async fn projected(
             }
         }
     });
-    let fitted = job.await.unwrap_or_else(|| Err(io::Error::other("it stopped").into()));
+    let fitted =
+        job.await.unwrap_or_else(|| Err(io::Error::other("the background job failed").into()));
     fitted.map(|reply| Fitted::Reply(Box::new(reply)))
 }
 
@@ -123,25 +124,40 @@ impl Fitting<'_> {
         let request = projection.request();
         let readable = kept.clone().stopped_by(stop);
         let mut room = self.budget.0.saturating_sub(NOTE + reply.cost()).max(NOTE);
-        for attempt in 1..=MAX_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let excerpt = match readable.look(&request, room) {
                 Ok(excerpt) => excerpt,
                 Err(problem) => {
-                    reply.preview = None;
-                    reply.note = Some(format!("[nothing is selected: {problem}]"));
-                    return self.previewed(reply.clone(), kept).unwrap_or(reply);
+                    let why = format!("[nothing is selected: {problem}]");
+                    return self.in_place_of_excerpt(reply, kept, why);
                 }
             };
             reply.note = Some(note(&excerpt, &kept, projection));
             reply.preview = Some(excerpt.text);
             let cost = reply.cost();
-            if cost <= self.budget.0 || attempt == MAX_ATTEMPTS {
-                break;
+            if cost <= self.budget.0 {
+                reply.kept = Some(kept);
+                return reply;
             }
             room = room * self.budget.0 / cost * 9 / 10;
         }
-        reply.kept = Some(kept);
-        reply
+        self.in_place_of_excerpt(reply, kept, "[the selection does not fit max_tokens]".to_owned())
+    }
+
+    /// The reply with a preview and the reason why there is no excerpt; without anything else if that does not fit.
+    fn in_place_of_excerpt(
+        &self,
+        mut reply: FittedReply,
+        kept: StoredOutput,
+        why: String,
+    ) -> FittedReply {
+        reply.preview = None;
+        reply.note = Some(why);
+        let mut bare = FittedReply::failed(false);
+        (bare.is_error, bare.note) = (reply.is_error.clone(), reply.note.clone());
+        bare.kept = Some(kept.clone());
+        let previewed = self.previewed(reply, kept.clone());
+        previewed.or_else(|| self.previewed(bare.clone(), kept)).unwrap_or(bare)
     }
 }
 
