@@ -15,9 +15,8 @@ import run
 
 HERE = pathlib.Path(__file__).resolve().parent
 GIVEN = ["mcpproxy45", "livemcp_step", "livemcp_step_8k", "metatool_multi"]
-# nDCG@10 and R@5 that must not be fallen behind.
+# nDCG@10 that must not be fallen behind; the goals are in models/README.md.
 GATES = {"mcpproxy45": .85, "livemcp_step": .795, "livemcp_step_8k": .69, "metatool_multi": .69}
-RECALL = {}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
 HONEST = {"false": .02, "recognised": .43, "named": .85}
 EMBEDDED = 3600
@@ -275,7 +274,6 @@ def main():
         alarms, asked = alarms + none, asked + count
         if not args.words:
             failed += [f"{name}: nDCG@10 {mean['nDCG@10']:.3f} < {GATES[name]}" for _ in [0] if mean["nDCG@10"] < GATES.get(name, 0)]
-            failed += [f"{name}: R@5 {mean['R@5']:.3f} < {RECALL[name]}" for _ in [0] if mean["R@5"] < RECALL.get(name, 0)]
     if asked:
         print(f"\nno_such_tool on answerable questions: {alarms / asked:.4f}")
     if "honest" in wanted:
