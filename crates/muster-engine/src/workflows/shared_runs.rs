@@ -200,7 +200,7 @@ impl SharedRuns {
         if let Err(error) = named {
             tracing::warn!("run {id} is still listed with a dead replica: {error}");
         }
-        Ok(Some(Inherited { id: id.clone(), lines: log.lines(start), journal }))
+        Ok(Some(Inherited { id: id.clone(), lines: log.lines(start.as_deref()), journal }))
     }
 
     /// Removes what is left of an execution that a dead replica closed, or never began.
@@ -232,7 +232,8 @@ impl SharedRuns {
             if !is_closed && matches!(ending, Ending::Interrupted) {
                 // Closing drops the lines.
                 let start = self.link.state().get(&start_key(id)).await?;
-                let story = RunJournal::read(&String::from_utf8_lossy(&log.lines(start)));
+                let story =
+                    RunJournal::read(&String::from_utf8_lossy(&log.lines(start.as_deref())));
                 if let Some(opened) = &story.opened {
                     let record = opened.record.clone().interrupted(&story);
                     *ending = Ending::Ended(Box::new(record));
@@ -294,10 +295,10 @@ impl SharedLog {
     }
 
     /// The lines of the journal, after its start, which the log may have dropped.
-    fn lines(&self, start: Option<Vec<u8>>) -> Vec<u8> {
-        let lines = self.entries.iter().map(|(_, line)| line);
-        let lines: Vec<&Vec<u8>> = lines.filter(|line| line.starts_with(b"{")).collect();
-        let start = start.as_ref().filter(|start| lines.first() != Some(start));
+    fn lines(&self, start: Option<&[u8]>) -> Vec<u8> {
+        let lines = self.entries.iter().map(|(_, line)| line.as_slice());
+        let lines: Vec<&[u8]> = lines.filter(|line| line.starts_with(b"{")).collect();
+        let start = start.filter(|start| lines.first() != Some(start));
         let lines = start.into_iter().chain(lines);
         lines.flat_map(|line| [line, b"\n".as_slice()].concat()).collect()
     }
