@@ -31,8 +31,8 @@ pub struct ClientServer {
     pub dropped: Vec<String>,
 }
 
-/// An entry: the server, or why it cannot be used.
-pub type Entry = (EntryKey, Result<ClientServer, String>);
+/// An entry of a client's configuration: the server, or why it cannot be used.
+pub type ClientEntry = (EntryKey, Result<ClientServer, String>);
 
 /// Why such a file is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Result<Vec<(String, Endpoint)>, McpJsonError> {
 }
 
 /// Reads all entries of a file, in the order written. Comments and trailing commas are accepted.
-pub fn read(text: &str) -> Result<Vec<Entry>, McpJsonError> {
+pub fn read(text: &str) -> Result<Vec<ClientEntry>, McpJsonError> {
     let document = jsonc::parse(text).map_err(|err| McpJsonError::NotJson(err.to_string()))?;
     let has_servers = servers(&document.value).is_some()
         || document.value.get(PROJECTS).is_some_and(Value::is_object);
@@ -101,7 +101,7 @@ pub fn read(text: &str) -> Result<Vec<Entry>, McpJsonError> {
 }
 
 /// The entries of a document: at the top level and, for Claude Code, of each project.
-pub fn entries(document: &Value) -> Vec<Entry> {
+pub fn entries(document: &Value) -> Vec<ClientEntry> {
     let mut found = Vec::new();
     let mut take = |project: Option<&String>, holder: &Value| {
         for (name, entry) in servers(holder).into_iter().flatten() {
