@@ -403,7 +403,7 @@ async fn followed_events_are_those_that_the_caller_may_see_now() {
 #[tokio::test(start_paused = true)]
 async fn every_tool_describes_itself() {
     let rig = Rig::new(&[]);
-    let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
+    let state = rig.dispatcher.snapshot(&Caller::local());
     let names: Vec<String> = state.catalog.sorted().map(|entry| entry.name.to_string()).collect();
     assert_eq!(names.len(), 55, "{names:?}");
     for entry in state.catalog.sorted() {

@@ -113,7 +113,7 @@ async fn the_listing_of_a_server_that_is_down_survives_a_restart() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), stored).await.expect("it is stored");
+    timeout(Duration::from_secs(20), stored).await.expect("it is stored");
     let known = |rig: &Rig| {
         let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
         let last = state.absent.values().next().and_then(|absent| absent.last.clone());

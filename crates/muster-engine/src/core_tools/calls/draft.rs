@@ -136,13 +136,13 @@ mod tests {
 
     use super::drafted;
 
-    fn call(id: u64, tool: &str, arguments: Option<Value>, depth: u64) -> CallInfo {
+    fn call(id: u64, tool: &str, arguments: Option<&Value>, depth: u64) -> CallInfo {
         CallInfo {
             id,
             tool: tool.to_owned(),
             status: "ok".to_owned(),
             argument_bytes: 20,
-            arguments: arguments.as_ref().map(raw),
+            arguments: arguments.map(raw),
             depth,
             ..CallInfo::default()
         }
@@ -160,7 +160,7 @@ mod tests {
     fn arguments_are_values_and_not_templates() {
         let long = format!("{}…", "x".repeat(1_000));
         let args = json!({"text": "a {{ .x }} b", "list": [{"long": long}], "n": 1});
-        let draft = drafted("d", &[call(1, "x_a", Some(args), 0)]);
+        let draft = drafted("d", &[call(1, "x_a", Some(&args), 0)]);
         let step = serde_json::to_value(&draft.steps[0].args).unwrap();
         assert_eq!(step["text"], r#"a {{ "{{" }} .x }} b"#);
         assert_eq!(step["n"], 1);
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn every_call_becomes_a_step() {
         let calls = [
-            call(3, "x_notes_list", Some(json!({"tag": "a"})), 0),
+            call(3, "x_notes_list", Some(&json!({"tag": "a"})), 0),
             call(4, "x_notes_list", None, 0),
-            call(5, "x_notes_read", Some(json!({"token": "[REDACTED]"})), 0),
+            call(5, "x_notes_read", Some(&json!({"token": "[REDACTED]"})), 0),
             call(6, "x_notes_read", None, 1),
         ];
         let draft = drafted("daily", &calls);
