@@ -79,11 +79,8 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) | Err(_) => Err(bad_file(path, "it holds no certificate in PEM form")),
-    }
+    let missing = || bad_file(path, "it holds no certificate in PEM form");
+    tls::certificates(&read(path)?).ok_or_else(missing)
 }
 
 fn bad_file(path: &Path, reason: &str) -> TlsError {

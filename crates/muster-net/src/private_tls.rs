@@ -44,9 +44,6 @@ impl TlsSource for PrivateTls {
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) | Err(_) => Err(TlsError(format!("{what} holds no certificate in PEM form"))),
-    }
+    let missing = || TlsError(format!("{what} holds no certificate in PEM form"));
+    tls::certificates(pem).ok_or_else(missing)
 }

@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use rustls::{ClientConfig, ConfigBuilder, WantsVerifier, crypto::ring};
+use rustls::{
+    ClientConfig, ConfigBuilder, WantsVerifier,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 use thiserror::Error;
 
 /// Why TLS cannot be set up, such as an unreadable certificate file.
@@ -33,4 +37,10 @@ pub(crate) fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Tl
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|err| TlsError(format!("TLS cannot be set up: {err}")))
+}
+
+/// The certificates in a PEM text; `None` if there is none, or one cannot be read.
+pub(crate) fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    found.ok().filter(|found| !found.is_empty())
 }

@@ -11,8 +11,9 @@ use rustix::{
     mm::{Advice, madvise},
     net::{RecvFlags, SendFlags},
     process::{
-        Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, kill_process, pidfd_open,
-        pidfd_send_signal, set_child_subreaper, setpriority_process, setrlimit,
+        Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getpriority_process, getrlimit,
+        kill_process, pidfd_open, pidfd_send_signal, set_child_subreaper, setpriority_process,
+        setrlimit,
     },
     thread::gettid,
 };
@@ -23,7 +24,7 @@ pub(crate) const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 pub(crate) const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 const WIDE_PIPE: usize = 1024 * 1024;
-/// The nice value of threads that let others go first: a tenth of the usual share of a busy processor.
+/// The nice value of background threads: a tenth of the usual share of a busy processor.
 const LOW_PRIORITY: i32 = 10;
 
 /// Keeps a received descriptor from children; [`RECEIVE`] did.
@@ -87,16 +88,23 @@ pub(crate) fn drop_pages(range: Range<usize>) {
     let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
 }
 
-/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread.
+/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread. A priority that is lower still
+/// stays: root could raise it.
 pub(crate) fn lower_thread_priority() {
-    let _best_effort = setpriority_process(Some(gettid()), LOW_PRIORITY);
+    let thread = Some(gettid());
+    if getpriority_process(thread).is_ok_and(|nice| nice < LOW_PRIORITY) {
+        let _best_effort = setpriority_process(thread, LOW_PRIORITY);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::thread;
 
-    use rustix::{process::getpriority_process, thread::gettid};
+    use rustix::{
+        process::{getpriority_process, setpriority_process},
+        thread::gettid,
+    };
 
     #[test]
     fn a_thread_has_a_priority_of_its_own() {
@@ -108,5 +116,15 @@ mod tests {
         });
         assert!(lowered.join().unwrap() > before);
         assert_eq!(own(), before);
+    }
+
+    #[test]
+    fn a_priority_is_never_raised() {
+        let lowest = thread::spawn(|| {
+            setpriority_process(Some(gettid()), 19).unwrap();
+            super::lower_thread_priority();
+            getpriority_process(Some(gettid())).unwrap()
+        });
+        assert_eq!(lowest.join().unwrap(), 19);
     }
 }
