@@ -9,14 +9,15 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
     jwt::{Claims, ExpectedClaims, Jwt, JwtError},
+    lock::Lock,
     random::from_base64url,
 };
 
 /// How long fetched keys are used.
 const KEYS_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How often keys are fetched at most because of a token with an unknown key: an attacker can make any
-/// number of them.
+/// How often keys are fetched at most because of a token with an unknown key, or from an issuer that is down: an attacker
+/// can make any number of tokens.
 const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A public key of an issuer.
@@ -107,6 +108,9 @@ pub enum JwksError {
     /// The response is not a key set.
     #[error("the keys of the issuer cannot be read")]
     Malformed,
+    /// The keys could not be fetched, and are not fetched again yet.
+    #[error("the keys of the issuer could not be fetched a moment ago")]
+    FailedBefore,
 }
 
 /// Where the keys are fetched from.
@@ -118,8 +122,14 @@ enum KeysLocation {
     Issuer(String),
 }
 
-/// Keys, and when they were fetched.
-type Fetched = (Instant, Arc<[PublicKey]>);
+/// What is known of the keys of an issuer.
+#[derive(Debug, Default)]
+struct KnownKeys {
+    /// The keys, and when they were fetched.
+    fetched: Option<(Instant, Arc<[PublicKey]>)>,
+    /// The last attempt to fetch them.
+    attempted: Option<Instant>,
+}
 
 /// A cache of one issuer's keys.
 #[derive(Debug)]
@@ -129,7 +139,9 @@ pub struct JwksCache {
     policy: AddressPolicy,
     /// Hosts that may also have private addresses.
     private_hosts: Vec<String>,
-    fetched: Mutex<Option<Fetched>>,
+    known: Lock<KnownKeys>,
+    /// Held during a fetch.
+    fetching: Mutex<()>,
 }
 
 impl JwksCache {
@@ -144,7 +156,14 @@ impl JwksCache {
     }
 
     fn at(http: HttpClient, location: KeysLocation, policy: AddressPolicy) -> Self {
-        Self { http, location, policy, private_hosts: Vec::new(), fetched: Mutex::new(None) }
+        Self {
+            http,
+            location,
+            policy,
+            private_hosts: Vec::new(),
+            known: Lock::default(),
+            fetching: Mutex::new(()),
+        }
     }
 
     /// Allows these hosts to have private addresses, whatever the policy says.
@@ -161,30 +180,59 @@ impl JwksCache {
         expected: &ExpectedClaims<'_>,
     ) -> Result<Claims, JwksError> {
         let read = || Jwt::parse(token).ok_or(JwtError::Malformed);
-        match read()?.verify(&self.keys(KEYS_TTL).await?, expected) {
+        match read()?.verify(&self.usable_keys().await?, expected) {
             Err(JwtError::UnknownKey | JwtError::Signature) => {
-                Ok(read()?.verify(&self.keys(MIN_REFETCH_INTERVAL).await?, expected)?)
+                Ok(read()?.verify(&self.latest_keys().await?, expected)?)
             }
             verified => Ok(verified?),
         }
     }
 
-    /// Keys that are no older than `max_age`. Concurrent callers wait for one fetch.
-    async fn keys(&self, max_age: Duration) -> Result<Arc<[PublicKey]>, JwksError> {
-        let mut fetched = self.fetched.lock().await;
-        if let Some((when, keys)) = fetched.as_ref()
-            && when.elapsed() < max_age
-        {
-            return Ok(Arc::clone(keys));
+    /// The keys, fetched again if they are old. Old keys are better than a wait, while another caller fetches them or the
+    /// issuer is unavailable.
+    async fn usable_keys(&self) -> Result<Arc<[PublicKey]>, JwksError> {
+        if let Some(keys) = self.younger_than(KEYS_TTL) {
+            return Ok(keys);
         }
-        match self.fetch().await {
-            Ok(keys) => {
-                *fetched = Some((Instant::now(), Arc::clone(&keys)));
-                Ok(keys)
+        let Some(old) = self.younger_than(Duration::MAX) else { return self.latest_keys().await };
+        match self.fetching.try_lock() {
+            Ok(_fetching) => Ok(self.refetch().await.unwrap_or(old)),
+            Err(_) => Ok(old),
+        }
+    }
+
+    /// The keys as the issuer has them now, or had a few seconds ago. Concurrent callers wait for one fetch.
+    async fn latest_keys(&self) -> Result<Arc<[PublicKey]>, JwksError> {
+        let _fetching = self.fetching.lock().await;
+        match self.younger_than(MIN_REFETCH_INTERVAL) {
+            Some(keys) => Ok(keys),
+            None => {
+                let fetched = self.refetch().await;
+                fetched.or_else(|error| self.younger_than(Duration::MAX).ok_or(error))
             }
-            // Old keys are better than none while the issuer is unavailable.
-            Err(err) => fetched.as_ref().map(|(_, keys)| Arc::clone(keys)).ok_or(err),
         }
+    }
+
+    fn younger_than(&self, max_age: Duration) -> Option<Arc<[PublicKey]>> {
+        let known = self.known.lock();
+        let (when, keys) = known.fetched.as_ref()?;
+        (when.elapsed() < max_age).then(|| Arc::clone(keys))
+    }
+
+    /// Fetches the keys, unless that failed a moment ago. The caller holds the lock on fetches.
+    async fn refetch(&self) -> Result<Arc<[PublicKey]>, JwksError> {
+        let attempted = self.known.lock().attempted;
+        if attempted.is_some_and(|when| when.elapsed() < MIN_REFETCH_INTERVAL) {
+            return Err(JwksError::FailedBefore);
+        }
+        let fetched = self.fetch().await;
+        // After the fetch: one that times out may take longer than the interval.
+        let (now, mut known) = (Instant::now(), self.known.lock());
+        known.attempted = Some(now);
+        if let Ok(keys) = &fetched {
+            known.fetched = Some((now, Arc::clone(keys)));
+        }
+        fetched
     }
 
     async fn fetch(&self) -> Result<Arc<[PublicKey]>, JwksError> {
@@ -225,5 +273,97 @@ pub(crate) fn policy_of(url: &str, policy: AddressPolicy, private: &[String]) ->
     match host.is_some_and(|host| private.iter().any(|named| named.eq_ignore_ascii_case(&host))) {
         true => AddressPolicy::Private,
         false => policy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::Ipv4Addr,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use muster_core::{backend::BoxFuture, join::join_all};
+    use muster_net::{AddressPolicy, HttpClient, TrustStore};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        sync::Notify,
+    };
+
+    use super::{JwksCache, JwksError, KEYS_TTL, MIN_REFETCH_INTERVAL};
+
+    /// An issuer that goes down after its first response: its connections are closed when the gate opens.
+    struct Issuer {
+        keys: JwksCache,
+        requests: Arc<AtomicUsize>,
+        gate: Arc<Notify>,
+        _tasks: tokio::task::JoinSet<()>,
+    }
+
+    async fn issuer(responses: usize) -> Issuer {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let (requests, gate) = (Arc::<AtomicUsize>::default(), Arc::new(Notify::new()));
+        let (counter, closing) = (Arc::clone(&requests), Arc::clone(&gate));
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                drop(stream.read(&mut [0; 4096]).await);
+                if counter.fetch_add(1, Ordering::SeqCst) < responses {
+                    let reply = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\nConnection: close\r\n\r\n{\"keys\":[]}";
+                    stream.write_all(reply.as_bytes()).await.unwrap();
+                } else {
+                    closing.notified().await;
+                }
+            }
+        });
+        let http = HttpClient::new(Arc::new(TrustStore::system()));
+        let keys = JwksCache::new(http, url, AddressPolicy::Loopback);
+        Issuer { keys, requests, gate, _tasks: tasks }
+    }
+
+    #[tokio::test]
+    async fn an_issuer_that_is_down_delays_nobody_who_has_old_keys() {
+        let issuer = issuer(1).await;
+        issuer.keys.usable_keys().await.unwrap();
+        tokio::time::pause();
+        tokio::time::advance(KEYS_TTL).await;
+        tokio::time::resume();
+        let fetching = issuer.keys.usable_keys();
+        let others = async {
+            while issuer.requests.load(Ordering::SeqCst) < 2 {
+                tokio::task::yield_now().await;
+            }
+            // They return while the issuer is silent.
+            for _ in 0..10 {
+                issuer.keys.usable_keys().await.unwrap();
+            }
+            issuer.gate.notify_one();
+        };
+        tokio::join!(fetching, others).0.unwrap();
+        issuer.keys.usable_keys().await.unwrap();
+        issuer.keys.latest_keys().await.unwrap();
+        assert_eq!(issuer.requests.load(Ordering::SeqCst), 2, "one attempt in the interval");
+    }
+
+    #[tokio::test]
+    async fn callers_without_keys_share_one_failed_attempt() {
+        let issuer = issuer(0).await;
+        issuer.gate.notify_one();
+        let callers = (0..5)
+            .map(|_| Box::pin(issuer.keys.usable_keys()) as BoxFuture<'_, Result<_, JwksError>>);
+        let results = join_all(callers.collect()).await;
+        assert!(results.iter().all(Result::is_err));
+        assert_eq!(issuer.requests.load(Ordering::SeqCst), 1);
+        tokio::time::pause();
+        tokio::time::advance(MIN_REFETCH_INTERVAL).await;
+        tokio::time::resume();
+        issuer.gate.notify_one();
+        assert!(matches!(issuer.keys.usable_keys().await, Err(JwksError::Fetch(_))));
     }
 }

@@ -111,7 +111,7 @@ impl Inner {
                 );
                 return Err(invalid());
             }
-            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed)) => {
+            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed | JwksError::FailedBefore)) => {
                 tracing::warn!("{err}");
                 return Err(OAuthError::unavailable("the issuer of the token is not available"));
             }
