@@ -7,18 +7,23 @@ mod usage;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use muster_core::{
     call::Role,
     caller_directory::{TokenDescription, TokenDraft},
 };
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -35,6 +40,10 @@ use crate::{
 pub const TOKEN_PREFIX: &str = "mst_";
 
 const MAX_NAME: usize = 64;
+
+/// How long a change waits for that of another process.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// A static token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,7 +147,7 @@ impl TokenFile {
         Ok(self.load()?.into_iter().map(described).collect())
     }
 
-    /// Creates a token and returns it. It cannot be shown again.
+    /// Creates a token and returns it. It cannot be shown again. Blocks while another process changes the file.
     pub fn create(&self, draft: &TokenDraft) -> Result<Secret, TokenFileError> {
         let TokenDraft { name, lifetime, toolset, operator } = draft;
         let is_known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -165,7 +174,7 @@ impl TokenFile {
         Ok(Secret::new(token))
     }
 
-    /// Deletes a token. Returns whether there was one.
+    /// Deletes a token. Returns whether there was one. Blocks while another process changes the file.
     pub fn revoke(&self, name: &str) -> Result<bool, TokenFileError> {
         let mut is_known = false;
         self.update(|tokens| {
@@ -183,14 +192,32 @@ impl TokenFile {
         let failed = |source| self.failed(source);
         let folder = self.path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
-        // Two commands at once must not lose a token.
-        let lock = File::open(folder).map_err(failed)?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|err| failed(err.into()))?;
+        let _lock = self.lock().map_err(failed)?;
         let mut tokens = self.load()?;
         change(&mut tokens)?;
         let text = serde_json::to_string_pretty(&TokenRecords { tokens });
         let text = text.map_err(|err| failed(err.into()))?;
         private_file::write(&self.path, &format!("{text}\n")).map_err(failed)
+    }
+
+    /// Locks the tokens: two commands at once must not lose one. The lock is on a file that other users cannot open, so
+    /// that they cannot hold it.
+    #[expect(clippy::disallowed_methods, reason = "callers in a runtime use a blocking thread")]
+    fn lock(&self) -> io::Result<File> {
+        let path = self.path.with_extension("lock");
+        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(lock),
+                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(LOCK_POLL),
+                Err(Errno::WOULDBLOCK) => {
+                    let text = "another process has been changing it for seconds";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn failed(&self, source: io::Error) -> TokenFileError {
@@ -254,7 +281,7 @@ impl StaticTokens {
 
     /// Reads the file if it has been replaced. Without a readable file no token is valid.
     fn refresh(&self) {
-        // Of the target of a link: that is what Kubernetes replaces when a mounted Secret changes.
+        // Follows links: Kubernetes replaces the target when a mounted Secret changes.
         let found = fs::metadata(self.file.path()).ok();
         let version =
             found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
@@ -322,6 +349,22 @@ mod tests {
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).unwrap();
         fs::write(file.path(), fs::read(file.path()).unwrap()).unwrap();
         assert!(tokens.find(last.reveal()).is_none(), "anybody could have added a token");
+    }
+
+    #[test]
+    fn changes_at_once_lose_no_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path(), Clock::system());
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let file = &file;
+                scope.spawn(move || file.create(&draft(&format!("t{number}"))).unwrap());
+            }
+        });
+        assert_eq!(file.load().unwrap().len(), 8);
+        let lock = folder.path().join("tokens.lock");
+        let mode = fs::metadata(lock).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "no other user can hold the lock");
     }
 
     /// Kubernetes mounts a Secret as links, and replaces the folder behind them when it changes.

@@ -39,7 +39,7 @@ struct State {
     unwritten: Times,
     is_scheduled: bool,
     written: Option<Instant>,
-    /// Whether the file could not be written: a configuration directory may be read-only for good.
+    /// Whether the last write failed: a configuration directory may be read-only, which is reported once.
     has_failed: bool,
 }
 
@@ -72,17 +72,30 @@ impl UsageLog {
                 state.written = Some(Instant::now());
                 std::mem::take(&mut state.unwritten)
             };
-            let path = this.path.clone();
-            let writing = tokio::task::spawn_blocking(move || write(&path, unwritten)).await;
-            if let Ok(Err(err)) = writing
-                && !std::mem::replace(&mut this.state.lock().has_failed, true)
-            {
-                tracing::warn!(
-                    "the last use of tokens is not recorded: cannot write {}: {err}",
-                    this.path.display()
-                );
+            let (path, written) = (this.path.clone(), unwritten.clone());
+            let writing = tokio::task::spawn_blocking(move || write(&path, written)).await;
+            if let Ok(result) = writing {
+                this.finish(result, unwritten);
             }
         });
+    }
+
+    /// Takes note of the result of a write. What could not be written is with the next one.
+    fn finish(&self, result: std::io::Result<()>, unwritten: Times) {
+        let mut state = self.state.lock();
+        let Err(error) = result else {
+            state.has_failed = false;
+            return;
+        };
+        for (digest, time) in unwritten {
+            let known = state.unwritten.entry(digest).or_default();
+            *known = time.max(*known);
+        }
+        trim(&mut state.unwritten);
+        if !std::mem::replace(&mut state.has_failed, true) {
+            let path = self.path.display();
+            tracing::warn!("the last use of tokens is not recorded: cannot write {path}: {error}");
+        }
     }
 }
 
@@ -106,13 +119,17 @@ fn write(path: &Path, unwritten: Times) -> std::io::Result<()> {
         let known = times.entry(digest).or_default();
         *known = time.max(*known);
     }
-    // Revoked tokens stay until there are many.
+    trim(&mut times);
+    private_file::write(path, &serde_json::to_string(&times)?)
+}
+
+/// Removes the oldest times. Revoked tokens stay until there are many.
+fn trim(times: &mut Times) {
     while times.len() > MAX_TOKENS {
         let oldest = times.iter().min_by_key(|(_, time)| **time).map(|(digest, _)| digest.clone());
         let Some(oldest) = oldest else { break };
         times.remove(&oldest);
     }
-    private_file::write(path, &serde_json::to_string(&times)?)
 }
 
 #[cfg(test)]
@@ -145,5 +162,28 @@ mod tests {
         assert_eq!(read(&tokens).get("b"), Some(&102));
         let mode = std::fs::metadata(path(&tokens)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn uses_that_could_not_be_written_are_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = folder.path().join("missing").join("tokens.json");
+        // A file where the folder should be.
+        std::fs::write(folder.path().join("missing"), "").unwrap();
+        let log = Arc::new(UsageLog::of(&tokens));
+        log.record("a", 100);
+        while !log.state.lock().has_failed {
+            sleep(Duration::from_secs(1)).await;
+        }
+        std::fs::remove_file(folder.path().join("missing")).unwrap();
+        std::fs::create_dir(folder.path().join("missing")).unwrap();
+        log.record("b", 101);
+        while read(&tokens).len() < 2 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        while log.state.lock().has_failed {
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(read(&tokens).get("a"), Some(&100));
     }
 }
