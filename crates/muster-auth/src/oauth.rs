@@ -40,7 +40,7 @@ pub use self::{
     client_identity::{ClientAuthMethod, ClientIdentity, RegistrationRequest, register},
     discovery::{Discovered, DiscoveryError, MetadataFetcher},
     metadata::{IssuerMetadata, ResourceMetadata},
-    revocation::revoke,
+    revocation::{RevocableToken, revoke},
     token_endpoint::{TokenEndpoint, TokenRequestError, TokenResponse},
     well_known::{covers_server, same_issuer},
 };

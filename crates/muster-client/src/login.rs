@@ -99,10 +99,16 @@ pub async fn connect_for(
 ) -> Result<Remote, RemoteError> {
     let auth = if mode == AuthMode::None { Credentials::None } else { stored_auth(target).await };
     let had_token = !matches!(auth, Credentials::None);
-    let challenge = match open(usage, target, &auth).await {
+    let mut challenge = match open(usage, target, &auth).await {
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
         connected => return connected,
     };
+    if let Some(auth) = replace_refused(target, &auth, challenge.as_deref()).await {
+        challenge = match open(usage, target, &auth).await {
+            Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
+            connected => return connected,
+        };
+    }
     if mode == AuthMode::None {
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
@@ -117,6 +123,26 @@ pub async fn connect_for(
     }
     let token = flow::login(target, challenge.as_deref(), Prompting::Page, ui).await?;
     open(usage, target, &bearer(&token)).await
+}
+
+/// Other credentials for a gateway that calls the stored token invalid: the token is refreshed, unless another process
+/// did so before.
+pub async fn replace_refused(
+    target: &Target,
+    refused: &Credentials,
+    challenge: Option<&str>,
+) -> Option<Credentials> {
+    let Credentials::Bearer(refused) = refused else { return None };
+    let challenge = BearerChallenge::parse(challenge.unwrap_or_default());
+    if challenge.error.as_deref() != Some("invalid_token") {
+        return None;
+    }
+    let token = TokenStore::of_user().ok()?.load(&target.url)?;
+    if token.access_token.reveal() != refused {
+        return Some(bearer(&token));
+    }
+    let refreshed = if token.can_refresh() { flow::refresh(&token).await.ok() } else { None };
+    refreshed.map(|token| bearer(&token))
 }
 
 /// Deletes the stored token of a gateway that calls it invalid, unless it can be refreshed. A gateway refuses a request
@@ -148,12 +174,7 @@ pub async fn stored_auth(target: &Target) -> Credentials {
     let Some(token) = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
         return Credentials::None;
     };
-    if token.expires_soon() && token.can_refresh() {
-        // On failure the old token is used: it may still be accepted.
-        if let Ok(refreshed) = flow::refresh(target, &token).await {
-            return bearer(&refreshed);
-        }
-    }
+    let token = flow::fresh(token).await;
     if token.is_valid() { bearer(&token) } else { Credentials::None }
 }
 

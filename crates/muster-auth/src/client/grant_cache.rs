@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    oauth::{TokenEndpoint, TokenRequestError, TokenResponse, revoke},
+    oauth::{RevocableToken, TokenEndpoint, TokenRequestError, TokenResponse, revoke},
     random::digest_of,
     secret::Secret,
     store::StoreError,
@@ -220,7 +220,7 @@ impl OAuthClient {
     async fn revoke(&self, grant: &Grant) {
         let Some(endpoint) = &grant.revocation_endpoint else { return };
         for refresh in grant.refresh_tokens() {
-            let (policy, token) = (self.options.policy, refresh.reveal());
+            let (policy, token) = (self.options.policy, RevocableToken::Refresh(refresh));
             let revoked = revoke(&self.http, endpoint, policy, &grant.identity, token).await;
             if let Err(error) = revoked {
                 tracing::debug!("cannot revoke a refresh token at its issuer: {error}");

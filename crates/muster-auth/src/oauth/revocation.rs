@@ -1,18 +1,32 @@
-//! Revocation of refresh tokens at their issuer (RFC 7009).
+//! Revocation of tokens at their issuer (RFC 7009).
 
 use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 
 use super::ClientIdentity;
+use crate::secret::Secret;
 
-/// Revokes a refresh token, which ends the login that it belongs to.
+/// A token to revoke.
+#[derive(Debug, Clone, Copy)]
+pub enum RevocableToken<'a> {
+    /// A refresh token: its revocation ends the login that it belongs to.
+    Refresh(&'a Secret),
+    /// An access token, for logins without a refresh token.
+    Access(&'a Secret),
+}
+
+/// Revokes a token.
 pub async fn revoke(
     http: &HttpClient,
     endpoint: &str,
     policy: AddressPolicy,
     client: &ClientIdentity,
-    refresh_token: &str,
+    token: RevocableToken<'_>,
 ) -> Result<(), String> {
-    let mut fields = vec![("token", refresh_token), ("token_type_hint", "refresh_token")];
+    let (token, hint) = match token {
+        RevocableToken::Refresh(token) => (token, "refresh_token"),
+        RevocableToken::Access(token) => (token, "access_token"),
+    };
+    let mut fields = vec![("token", token.reveal().as_str()), ("token_type_hint", hint)];
     let credentials = client.authenticate(&mut fields);
     let mut request = HttpRequest::form(endpoint, policy, &fields);
     if let Some((name, value)) = credentials {

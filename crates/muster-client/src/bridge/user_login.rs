@@ -180,7 +180,7 @@ impl UserLogin {
         let tokens = TokenStore::of_user().ok()?;
         let old = tokens.load(&self.target.url).filter(|old| access_token(old) == refused)?;
         if old.can_refresh()
-            && let Ok(new) = flow::refresh(&self.target, &old).await
+            && let Ok(new) = flow::refresh(&old).await
         {
             return Some(access_token(&new));
         }

@@ -8,7 +8,8 @@ use muster_auth::{
     oauth::{
         AuthorizationRequest, BearerChallenge, CallbackError, CallbackParams, ClientAuthMethod,
         ClientIdentity, Discovered, DiscoveryError, IssuerMetadata, MetadataFetcher,
-        PendingAuthorization, RegistrationRequest, TokenEndpoint, TokenResponse, register, revoke,
+        PendingAuthorization, RegistrationRequest, RevocableToken, TokenEndpoint, TokenResponse,
+        register, revoke,
     },
     random,
     secret::Secret,
@@ -135,14 +136,15 @@ impl PendingLogin {
             TokenEndpoint { url: &found.issuer.token_endpoint, client: &client, policy: POLICY };
         let response = endpoint.request(&http, &fields, &[&code, verifier]).await;
         let response = response.map_err(|err| err.to_string())?;
-        let token = stored_token(response, &target, &found.issuer.issuer, &client, None);
+        let server_url = base_url(&target.url);
+        let token = stored_token(response, server_url, &found.issuer.issuer, &client, None);
         store(&token)?;
         Ok(token)
     }
 }
 
 /// Refreshes a token without the user and stores the new one.
-pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, String> {
+pub async fn refresh(old: &StoredToken) -> Result<StoredToken, String> {
     let refresh_token = old.refresh_token.as_ref().ok_or("no refresh token available")?.reveal();
     let http = http_client();
     let discovery = MetadataFetcher { http: &http, policy: POLICY };
@@ -152,23 +154,37 @@ pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, 
     let endpoint = TokenEndpoint { url: &issuer.token_endpoint, client: &client, policy: POLICY };
     let response = endpoint.request(&http, &fields, &[refresh_token]).await;
     let response = response.map_err(|err| format!("token refresh failed: {err}"))?;
-    let token = stored_token(response, target, &old.issuer_url, &client, Some(old));
+    let token = stored_token(response, &old.server_url, &old.issuer_url, &client, Some(old));
     store(&token)?;
     Ok(token)
 }
 
+/// A stored token, refreshed if it is about to expire. If that fails it is the old one, which may still be accepted.
+pub async fn fresh(token: StoredToken) -> StoredToken {
+    if token.expires_soon()
+        && token.can_refresh()
+        && let Ok(refreshed) = refresh(&token).await
+    {
+        return refreshed;
+    }
+    token
+}
+
 /// Ends the login of a stored token at its gateway.
 pub async fn end_login(token: &StoredToken) -> Result<(), String> {
-    let Some(refresh_token) = &token.refresh_token else { return Ok(()) };
+    let revoked = match &token.refresh_token {
+        Some(refresh_token) => RevocableToken::Refresh(refresh_token),
+        None => RevocableToken::Access(&token.access_token),
+    };
     let http = http_client();
     let discovery = MetadataFetcher { http: &http, policy: POLICY };
     let issuer = discovery.issuer(&token.issuer_url).await.map_err(|err| err.to_string())?;
     // An issuer without one lets its tokens expire.
     let Some(endpoint) = issuer.revocation_endpoint else { return Ok(()) };
-    revoke(&http, &endpoint, POLICY, &client_of(token), refresh_token.reveal()).await
+    revoke(&http, &endpoint, POLICY, &client_of(token), revoked).await
 }
 
-/// Ends the user's logins at all servers behind the gateway of a stored token.
+/// Ends the user's logins at all servers behind the gateway of a stored token, which must not have expired.
 pub async fn end_server_logins(token: &StoredToken) -> Result<(), String> {
     let url = format!("{}/user-tokens", token.server_url.trim_end_matches('/'));
     let request = HttpRequest::get(url, POLICY).bearer(token.access_token.reveal());
@@ -274,7 +290,7 @@ fn show(ui: &dyn LoginUi, url: &str, prompting: Prompting) {
 /// The token to store. A refresh may omit what does not change: it is taken from `old`.
 fn stored_token(
     response: TokenResponse,
-    target: &Target,
+    server_url: &str,
     issuer: &str,
     client: &ClientIdentity,
     old: Option<&StoredToken>,
@@ -290,7 +306,7 @@ fn stored_token(
         token_type: "Bearer".to_owned(),
         expiry,
         id_token: kept(response.id_token, old.and_then(|old| old.id_token.as_ref())),
-        server_url: base_url(&target.url).to_owned(),
+        server_url: server_url.to_owned(),
         issuer_url: issuer.to_owned(),
         client_id: Some(client.id.clone()),
         client_secret: client.secret.clone(),

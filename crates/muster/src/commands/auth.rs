@@ -63,7 +63,7 @@ enum AuthCommand {
     },
     /// Log out: end the login at the gateway and delete the stored token
     Logout {
-        /// Log out from all gateways
+        /// Log out from all gateways and from the servers behind them
         #[arg(long)]
         all: bool,
         /// Log out without asking

@@ -3,7 +3,7 @@
 use std::fs;
 
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     bridge::Bridge,
@@ -78,6 +78,11 @@ fn a_logout_ends_the_login_at_the_gateway() {
     world.browse(&["auth", "login"], 1);
     let still = world.run(&["auth", "status", "--server", "vault"]);
     assert!(still.contains("Status:   Connected"), "{still}");
+    // With an access token that has expired, which is refreshed for this.
+    let mut token: Value = serde_json::from_slice(&fs::read(&stored).unwrap()).unwrap();
+    token["access_token"] = json!("old");
+    token["expiry"] = json!("2020-01-01T00:00:00Z");
+    fs::write(&stored, token.to_string()).unwrap();
     let out = world.run(&["auth", "logout", "--all", "--yes"]);
     assert_eq!(out, "Cleared 1 stored token(s).\nexit 0\n");
     world.browse(&["auth", "login"], 1);

@@ -337,20 +337,21 @@ fn any_command_logs_in_where_it_has_to() {
     assert_eq!(files.len(), 1, "{files:?}");
     let mode = |path: &PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&files[0]), 0o600);
-    // A token is forgotten if the gateway calls it invalid, not at every 401, and not if it can be refreshed.
+    // A token that the gateway calls invalid is refreshed, or else forgotten; not at every 401.
     let stored: Value = serde_json::from_str(&fs::read_to_string(&files[0]).unwrap()).unwrap();
     let no_refresh = Value::Null;
-    for (access, refresh, is_kept) in [
-        ("canary", &no_refresh, true),
-        ("revoked", &stored["refresh_token"], true),
-        ("revoked", &no_refresh, false),
+    for (access, refresh, exit, is_kept) in [
+        ("canary", &no_refresh, 2, true),
+        ("revoked", &stored["refresh_token"], 0, true),
+        ("revoked", &json!("used up"), 2, true),
+        ("revoked", &no_refresh, 2, false),
     ] {
         let mut token = stored.clone();
         (token["access_token"], token["refresh_token"]) = (json!(access), refresh.clone());
         fs::write(&files[0], token.to_string()).unwrap();
         let said = user.run(&["list", "services", "--quiet", "--debug"]);
         assert!(!said.contains("canary"), "{said}");
-        assert!(said.ends_with("exit 2\n"), "{said}");
+        assert!(said.ends_with(&format!("exit {exit}\n")), "{access} {refresh}: {said}");
         assert_eq!(files[0].exists(), is_kept, "{access} {refresh}");
     }
 }

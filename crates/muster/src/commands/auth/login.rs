@@ -32,6 +32,11 @@ pub(super) async fn gateway(target: &Target, prompt: Prompt) -> Result<Remote, C
             return Err(CommandError::new(format!("failed to check connection: {err}")));
         }
     };
+    if let Some(auth) = login::replace_refused(target, &auth, challenge.as_deref()).await
+        && let Ok(remote) = Remote::connect(target, &auth).await
+    {
+        return Ok(remote);
+    }
     let printer = Printer::stdout();
     let ui = &Terminal::Stdout;
     let challenge = challenge.as_deref();
@@ -112,7 +117,7 @@ pub(super) async fn server(
             "Server '{name}' is already connected and does not require authentication."
         )),
         LoginState::AuthRequired if server.sso().is_some() => Err(CommandError::new(format!(
-            "server '{name}' is connected with your login at the gateway, and that cannot be used"
+            "server '{name}' uses your login at the gateway, but did not accept it"
         ))
         .hint("log in to the gateway again: muster auth logout, then muster auth login")),
         LoginState::AuthRequired if server.auth_tool.is_none() => Err(CommandError::new(format!(

@@ -29,7 +29,9 @@ pub(super) async fn gateway(target: &Target, at: &AuthTarget) -> Result<(), Comm
 async fn end_login(token: &StoredToken) {
     if let Err(error) = flow::end_login(token).await {
         let url = &token.server_url;
-        output::warn(&format!("{url} still knows this login until it expires: {error}"));
+        output::warn(&format!(
+            "could not revoke the login at {url}; it stays valid until it expires: {error}"
+        ));
     }
 }
 
@@ -51,7 +53,8 @@ pub(super) async fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> 
             return printer.line("Cancelled.");
         }
     }
-    for token in &all {
+    for token in all {
+        let token = &flow::fresh(token).await;
         if let Err(error) = flow::end_server_logins(token).await {
             let url = &token.server_url;
             output::warn(&format!("logins at the servers behind {url} may remain: {error}"));

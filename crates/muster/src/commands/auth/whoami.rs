@@ -59,7 +59,7 @@ pub(super) async fn refresh(target: &Target, at: &AuthTarget) -> Result<(), Comm
         )));
     };
     at.say(&format!("Refreshing token for {url}..."))?;
-    flow::refresh(target, &token).await.map_err(|cause| {
+    flow::refresh(&token).await.map_err(|cause| {
         CommandError::new(format!(
             "failed to refresh token: token refresh failed: {cause}. Run 'muster auth login --endpoint {url}' to re-authenticate"
         ))
