@@ -38,7 +38,10 @@ use self::{
     login_flow::LoginWaiter,
     step_up::StepUp,
 };
-pub use self::{post_login_redirects::PostLoginRedirects, web_pages::OAuthClientPages};
+pub use self::{
+    client_credentials::SecretLocation, post_login_redirects::PostLoginRedirects,
+    web_pages::OAuthClientPages,
+};
 use crate::{
     clock::Clock,
     keyed_lock::KeyedLock,

@@ -13,7 +13,8 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     connect::{ConnectError, ConnectRequest, ConnectResult, Connector, Endpoint, MachineIdentity},
-    secret_source::{SecretSource, references},
+    secret::Secret,
+    secret_source::{SecretSource, SecretSourceError, references},
 };
 use thiserror::Error;
 
@@ -188,26 +189,35 @@ impl<C> SecretConnector<C> {
 async fn resolve_in_cluster(
     cluster: &dyn SecretSource,
     endpoint: &Endpoint,
-) -> Result<Endpoint, String> {
+) -> Result<Endpoint, SecretSourceError> {
     let mut resolved = endpoint.clone();
     for text in resolved.texts_mut() {
         let written = text.clone();
-        // From the end, so that the ranges before stay what they are.
+        // From the end, so that earlier ranges stay valid.
         for (range, name, key) in references(&written).into_iter().rev() {
-            let secret = cluster.secret("", name, key).await?;
-            text.replace_range(range, secret.reveal());
+            for secret in cluster.secrets("", name, &[key]).await? {
+                text.replace_range(range.clone(), secret.reveal());
+            }
         }
     }
     if let Endpoint::Mtls { identity, .. } = &mut resolved
         && let MachineIdentity::Secret { namespace, name } = identity
     {
-        *identity = MachineIdentity::Pem {
-            certificate: cluster.secret(namespace, name, MachineIdentity::CERTIFICATE).await?,
-            key: cluster.secret(namespace, name, MachineIdentity::KEY).await?,
-            authority: cluster.secret(namespace, name, MachineIdentity::AUTHORITY).await?,
-        };
+        // In one read: a certificate fits the key of the same version only.
+        let keys = [MachineIdentity::CERTIFICATE, MachineIdentity::KEY, MachineIdentity::AUTHORITY];
+        let values = cluster.secrets(namespace, name, &keys).await?;
+        if let Ok([certificate, key, authority]) = <[Secret; 3]>::try_from(values) {
+            *identity = MachineIdentity::Pem { certificate, key, authority };
+        }
     }
     Ok(resolved)
+}
+
+fn connect_error(error: SecretSourceError) -> ConnectError {
+    match error {
+        SecretSourceError::Missing(reason) => ConnectError::Permanent(reason),
+        SecretSourceError::Unavailable(reason) => ConnectError::Transient(reason),
+    }
 }
 
 impl<C: Connector> Connector for SecretConnector<C> {
@@ -215,12 +225,15 @@ impl<C: Connector> Connector for SecretConnector<C> {
         Box::pin(async move {
             // Not cached: the next attempt uses a secret that was corrected meanwhile.
             let endpoint = match &self.cluster {
-                Some(cluster) => resolve_in_cluster(&**cluster, request.endpoint).await,
+                Some(cluster) => {
+                    let resolved = resolve_in_cluster(&**cluster, request.endpoint).await;
+                    resolved.map_err(connect_error)?
+                }
                 None => {
-                    self.secrets.resolve_endpoint(request.endpoint).map_err(|err| err.to_string())
+                    let resolved = self.secrets.resolve_endpoint(request.endpoint);
+                    resolved.map_err(|error| ConnectError::Permanent(error.to_string()))?
                 }
             };
-            let endpoint = endpoint.map_err(ConnectError::Permanent)?;
             self.inner.connect(ConnectRequest { endpoint: &endpoint, ..request }).await
         })
     }
@@ -231,30 +244,31 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use muster_core::{
-        backend::BoxFuture,
-        connect::{Endpoint, MachineIdentity},
+        connect::{ConnectError, Endpoint, MachineIdentity},
         secret::Secret,
-        secret_source::SecretSource,
+        secret_source::{SecretFuture, SecretSource, SecretSourceError},
     };
 
-    use super::{SecretStore, resolve_in_cluster};
+    use super::{SecretStore, connect_error, resolve_in_cluster};
 
-    /// Secrets whose values are their places.
+    /// Secrets whose values are their namespaces, names and keys.
     #[derive(Debug)]
-    struct Places;
+    struct EchoSecrets;
 
-    impl SecretSource for Places {
-        fn secret<'a>(
+    impl SecretSource for EchoSecrets {
+        fn secrets<'a>(
             &'a self,
             namespace: &'a str,
             name: &'a str,
-            key: &'a str,
-        ) -> BoxFuture<'a, Result<Secret, String>> {
-            let value = match name {
-                "missing" => Err("there is none".to_owned()),
-                name => Ok(Secret::new(format!("{namespace}/{name}/{key}"))),
+            keys: &'a [&'a str],
+        ) -> SecretFuture<'a, Vec<Secret>> {
+            let value = |key: &&str| Secret::new(format!("{namespace}/{name}/{key}"));
+            let values = match name {
+                "missing" => Err(SecretSourceError::Missing("there is none".to_owned())),
+                "down" => Err(SecretSourceError::Unavailable("no answer".to_owned())),
+                _ => Ok(keys.iter().map(value).collect()),
             };
-            Box::pin(std::future::ready(value))
+            Box::pin(std::future::ready(values))
         }
     }
 
@@ -266,7 +280,7 @@ mod tests {
             identity: MachineIdentity::Secret { namespace: "n".to_owned(), name: name.to_owned() },
             app: String::new(),
         };
-        let found = resolve_in_cluster(&Places, &endpoint("tbot")).await.unwrap();
+        let found = resolve_in_cluster(&EchoSecrets, &endpoint("tbot")).await.unwrap();
         let Endpoint::Mtls { headers, identity, .. } = found else { panic!("{found:?}") };
         assert_eq!(headers, [("T".to_owned(), "/t/k".to_owned())]);
         let part = |key: &str| Secret::new(format!("n/tbot/{key}"));
@@ -276,8 +290,10 @@ mod tests {
             authority: part("teleport-application-ca.pem"),
         };
         assert_eq!(identity, expected);
-        let missing = resolve_in_cluster(&Places, &endpoint("missing")).await;
-        assert_eq!(missing, Err("there is none".to_owned()));
+        let missing = resolve_in_cluster(&EchoSecrets, &endpoint("missing")).await.unwrap_err();
+        assert!(matches!(connect_error(missing), ConnectError::Permanent(_)));
+        let down = resolve_in_cluster(&EchoSecrets, &endpoint("down")).await.unwrap_err();
+        assert!(matches!(connect_error(down), ConnectError::Transient(_)), "it is tried again");
     }
 
     #[test]

@@ -2,20 +2,36 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use crate::{backend::BoxFuture, secret::Secret};
 
 /// The key of a reference that names none.
 pub const DEFAULT_KEY: &str = "value";
 
+/// Why a secret cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SecretSourceError {
+    /// There is no such secret or key, or the gateway may not read it. A retry does not help.
+    #[error("{0}")]
+    Missing(String),
+    /// The cluster does not answer now, which says nothing about the secret.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// The result of reading secrets.
+pub type SecretFuture<'a, T> = BoxFuture<'a, Result<T, SecretSourceError>>;
+
 /// Reads secrets by name. Values are read when they are needed, never listed, and never stored.
 pub trait SecretSource: fmt::Debug + Send + Sync {
-    /// The value of a key of a secret, or why there is none. An empty namespace is that of the definitions.
-    fn secret<'a>(
+    /// The values of keys of a secret, in their order and of one version. An empty namespace is that of the definitions.
+    fn secrets<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
-        key: &'a str,
-    ) -> BoxFuture<'a, Result<Secret, String>>;
+        keys: &'a [&'a str],
+    ) -> SecretFuture<'a, Vec<Secret>>;
 }
 
 /// The secrets that a text refers to, as `secret://NAME` or `secret://NAME/KEY`: for each the range of the reference,

@@ -12,7 +12,10 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use muster_core::{
-    backend::BoxFuture, backoff::Backoff, lock::Lock, secret::Secret, secret_source::SecretSource,
+    backoff::Backoff,
+    lock::Lock,
+    secret::Secret,
+    secret_source::{SecretFuture, SecretSource, SecretSourceError},
 };
 use serde_json::Value as Json;
 use tokio::time::{Instant, sleep};
@@ -90,26 +93,36 @@ impl KubeSecrets {
         changes.sum()
     }
 
-    async fn read(&self, id: &SecretId, key: &str) -> Result<Secret, String> {
+    async fn read(&self, id: &SecretId, keys: &[&str]) -> Result<Vec<Secret>, SecretSourceError> {
         let (namespace, name) = id;
         if !is_name(namespace) || !is_name(name) {
-            return Err(format!("`{namespace}/{name}` cannot be the name of a Secret"));
+            let text = format!("`{namespace}/{name}` cannot be the name of a Secret");
+            return Err(SecretSourceError::Missing(text));
         }
         let found = self.api.get(&path(id)).await;
         self.watch(id, version_read(&found));
-        let missing = || format!("Secret `{name}` in namespace `{namespace}` does not exist");
+        let described = format!("Secret `{name}` in namespace `{namespace}`");
         let secret = found.map_err(|error| match error {
-            ApiError::NotFound => missing(),
-            error => format!("Secret `{name}` in namespace `{namespace}` cannot be read: {error}"),
+            ApiError::NotFound => SecretSourceError::Missing(format!("{described} does not exist")),
+            ApiError::Forbidden(_) | ApiError::Refused(_) => {
+                SecretSourceError::Missing(format!("{described} cannot be read: {error}"))
+            }
+            ApiError::Exists
+            | ApiError::Conflict
+            | ApiError::Expired
+            | ApiError::Unavailable(_) => {
+                SecretSourceError::Unavailable(format!("{described} cannot be read: {error}"))
+            }
         })?;
-        let value = secret.get("data").and_then(|data| data.get(key)).and_then(Json::as_str);
-        let value = value.and_then(|value| STANDARD.decode(value).ok());
-        match value.and_then(|value| String::from_utf8(value).ok()) {
-            Some(value) => Ok(Secret::new(value.trim_end_matches('\n').to_owned())),
-            None => Err(format!(
-                "key `{key}` is missing or not UTF-8 text in Secret `{name}` in namespace `{namespace}`"
-            )),
-        }
+        let value = |key: &&str| {
+            let value = secret.get("data").and_then(|data| data.get(key)).and_then(Json::as_str);
+            let value = value.and_then(|value| STANDARD.decode(value).ok());
+            match value.and_then(|value| String::from_utf8(value).ok()) {
+                Some(value) => Ok(Secret::new(value.trim_end_matches('\n').to_owned())),
+                None => Err(SecretSourceError::Missing(format!("key `{key}` is missing or not UTF-8 text in {described}"))),
+            }
+        };
+        keys.iter().map(value).collect()
     }
 
     /// Notes the version that was read, and watches a Secret that is not watched yet.
@@ -141,14 +154,14 @@ impl KubeSecrets {
 }
 
 impl SecretSource for KubeSecrets {
-    fn secret<'a>(
+    fn secrets<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
-        key: &'a str,
-    ) -> BoxFuture<'a, Result<Secret, String>> {
+        keys: &'a [&'a str],
+    ) -> SecretFuture<'a, Vec<Secret>> {
         let id = self.watched.id(namespace, name);
-        Box::pin(async move { self.read(&id, key).await })
+        Box::pin(async move { self.read(&id, keys).await })
     }
 }
 
@@ -276,7 +289,10 @@ mod tests {
     };
 
     use muster_config::kinds::DefinitionKind;
-    use muster_core::{lock::Lock, secret_source::SecretSource as _};
+    use muster_core::{
+        lock::Lock,
+        secret_source::{SecretSource as _, SecretSourceError},
+    };
     use serde_json::{Value as Json, json};
     use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -350,9 +366,9 @@ mod tests {
     }
 
     impl World {
-        async fn read(&self) -> Result<String, String> {
-            let value = self.secrets.secret("", "creds", "value").await;
-            value.map(|value| value.reveal().to_owned())
+        async fn read(&self) -> Result<String, SecretSourceError> {
+            let values = self.secrets.secrets("", "creds", &["value"]).await;
+            values.map(|values| values.iter().map(|value| value.reveal().as_str()).collect())
         }
 
         fn changes(&self) -> u64 {
@@ -368,7 +384,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_change_that_a_read_finds_first_counts() {
         let world = world().await;
-        assert_eq!(world.read().await.as_deref(), Ok("x"));
+        assert_eq!(world.read().await.unwrap(), "x");
         assert_eq!(world.changes(), 0);
         world.notified().await;
         // One server reads the changed Secret, and others still use the value from before.
@@ -380,7 +396,10 @@ mod tests {
         assert_eq!(world.changes(), 1);
         // It is deleted, and comes back.
         world.told.reads(404, 0);
-        assert!(world.read().await.unwrap_err().contains("does not exist"));
+        let missing = world.read().await.unwrap_err();
+        assert!(
+            matches!(missing, SecretSourceError::Missing(text) if text.contains("does not exist"))
+        );
         assert_eq!(world.changes(), 2);
         world.told.reads(200, 9);
         world.read().await.unwrap();
@@ -392,7 +411,11 @@ mod tests {
         let world = world().await;
         world.read().await.unwrap();
         world.told.reads(503, 0);
-        assert!(world.read().await.unwrap_err().contains("cannot be read"));
+        let error = world.read().await.unwrap_err();
+        assert!(matches!(error, SecretSourceError::Unavailable(_)), "{error:?}");
+        world.told.reads(403, 0);
+        let error = world.read().await.unwrap_err();
+        assert!(matches!(error, SecretSourceError::Missing(_)), "{error:?}");
         world.told.reads(200, 5);
         world.read().await.unwrap();
         assert_eq!(world.changes(), 0);

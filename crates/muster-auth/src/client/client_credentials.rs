@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{logins::LoginError, secret_source::SecretSource, server_auth::SecretRef};
+use muster_core::{
+    logins::LoginError,
+    secret_source::{SecretSource, SecretSourceError},
+    server_auth::SecretRef,
+};
 
 use crate::{
     oauth::{ClientAuthMethod, ClientIdentity},
@@ -18,28 +22,38 @@ use crate::{
 const ID_KEY: &str = "client-id";
 const SECRET_KEY: &str = "client-secret";
 
-/// Reads the client id and secret that `reference` names, from a cluster if there is one.
-pub(super) async fn read(
-    cluster: Option<&dyn SecretSource>,
-    folder: Option<&Path>,
+/// Where the secrets are that settings and definitions refer to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SecretLocation<'a> {
+    /// A cluster, in place of the folder.
+    pub cluster: Option<&'a dyn SecretSource>,
+    /// A folder of the configuration directory.
+    pub folder: Option<&'a Path>,
+}
+
+/// Reads the client id and secret that `reference` names.
+pub(crate) async fn read(
+    location: SecretLocation<'_>,
     reference: &SecretRef,
 ) -> Result<ClientIdentity, LoginError> {
-    let Some(cluster) = cluster else { return load(folder, reference) };
-    let read = async |key: &str, default: &'static str| {
-        let key = if key.is_empty() { default } else { key };
-        let value = cluster.secret(&reference.namespace, &reference.name, key).await;
-        value.map_err(LoginError::Refused)
-    };
-    let id = read(&reference.client_id_key, ID_KEY).await?.reveal().clone();
-    let secret = Some(read(&reference.client_secret_key, SECRET_KEY).await?);
-    Ok(ClientIdentity { id, secret, auth_method: ClientAuthMethod::Basic })
+    let Some(cluster) = location.cluster else { return load(location.folder, reference) };
+    let SecretRef { name, namespace, client_id_key, client_secret_key } = reference;
+    let keys = [or_default(client_id_key, ID_KEY), or_default(client_secret_key, SECRET_KEY)];
+    let values = cluster.secrets(namespace, name, &keys).await.map_err(|error| match error {
+        SecretSourceError::Missing(reason) => LoginError::Refused(reason),
+        SecretSourceError::Unavailable(reason) => LoginError::Unavailable(reason),
+    })?;
+    let mut values = values.into_iter();
+    let id = values.next().map(|id| id.reveal().clone()).unwrap_or_default();
+    Ok(ClientIdentity { id, secret: values.next(), auth_method: ClientAuthMethod::Basic })
+}
+
+fn or_default<'a>(key: &'a str, default: &'a str) -> &'a str {
+    if key.is_empty() { default } else { key }
 }
 
 /// Reads the client id and secret that `reference` names, below the folder of secrets.
-pub(crate) fn load(
-    folder: Option<&Path>,
-    reference: &SecretRef,
-) -> Result<ClientIdentity, LoginError> {
+fn load(folder: Option<&Path>, reference: &SecretRef) -> Result<ClientIdentity, LoginError> {
     let folder = folder.ok_or_else(|| {
         let name = printable(&reference.name);
         LoginError::Refused(format!(
@@ -52,9 +66,9 @@ pub(crate) fn load(
             path.push(checked(part)?);
         }
     }
-    let read = |key: &str, default: &str| value(&path, if key.is_empty() { default } else { key });
-    let id = read(&reference.client_id_key, ID_KEY)?;
-    let secret = Some(Secret::new(read(&reference.client_secret_key, SECRET_KEY)?));
+    let id = value(&path, or_default(&reference.client_id_key, ID_KEY))?;
+    let secret = value(&path, or_default(&reference.client_secret_key, SECRET_KEY))?;
+    let secret = Some(Secret::new(secret));
     Ok(ClientIdentity { id, secret, auth_method: ClientAuthMethod::Basic })
 }
 
@@ -85,9 +99,56 @@ fn checked(name: &str) -> Result<&str, LoginError> {
 mod tests {
     use std::fs;
 
-    use muster_core::server_auth::SecretRef;
+    use muster_core::{
+        logins::LoginError,
+        secret_source::{SecretFuture, SecretSource, SecretSourceError},
+        server_auth::SecretRef,
+    };
 
-    use super::load;
+    use super::{SecretLocation, load, read};
+    use crate::secret::Secret;
+
+    /// A cluster whose Secrets hold the names of their keys.
+    #[derive(Debug)]
+    struct Cluster;
+
+    impl SecretSource for Cluster {
+        fn secrets<'a>(
+            &'a self,
+            _: &'a str,
+            name: &'a str,
+            keys: &'a [&'a str],
+        ) -> SecretFuture<'a, Vec<Secret>> {
+            let values = match name {
+                "down" => Err(SecretSourceError::Unavailable("no answer".to_owned())),
+                "missing" => Err(SecretSourceError::Missing("not there".to_owned())),
+                _ => Ok(keys.iter().map(|key| Secret::new((*key).to_owned())).collect()),
+            };
+            Box::pin(std::future::ready(values))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_outage_of_the_cluster_does_not_refuse_a_login() {
+        let location = SecretLocation { cluster: Some(&Cluster), folder: None };
+        let read = async |name: &str| {
+            let name = name.to_owned();
+            let reference = SecretRef {
+                name,
+                namespace: String::new(),
+                client_id_key: String::new(),
+                client_secret_key: "key".to_owned(),
+            };
+            read(location, &reference).await
+        };
+        let identity = read("creds").await.unwrap();
+        assert_eq!(identity.id, "client-id");
+        assert_eq!(identity.secret.unwrap().reveal(), "key");
+        let expected = LoginError::Unavailable("no answer".to_owned());
+        assert_eq!(read("down").await.unwrap_err(), expected);
+        let expected = LoginError::Refused("not there".to_owned());
+        assert_eq!(read("missing").await.unwrap_err(), expected);
+    }
 
     #[test]
     fn secrets_are_folders() {

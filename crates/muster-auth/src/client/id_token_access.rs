@@ -12,7 +12,10 @@ use muster_core::{
 };
 use tokio::sync::Mutex;
 
-use super::{OAuthClient, client_credentials};
+use super::{
+    OAuthClient,
+    client_credentials::{self, SecretLocation},
+};
 use crate::{
     lock::Lock,
     oauth::{
@@ -202,7 +205,7 @@ impl ExchangedToken {
         let identity = match &self.exchange.client_credentials_secret_ref {
             Some(reference) => {
                 let (cluster, folder) = (options.cluster.as_deref(), options.secrets.as_deref());
-                client_credentials::read(cluster, folder, reference).await?
+                client_credentials::read(SecretLocation { cluster, folder }, reference).await?
             }
             None => ClientIdentity::public(String::new()),
         };

@@ -3,7 +3,7 @@
 mod broker;
 mod storage;
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, time::Duration};
 
 use muster_config::settings::OAuthServer;
 use muster_core::glob::{CaseSensitivity, Glob};
@@ -17,6 +17,7 @@ pub use self::{
 };
 use super::trusted_proxies::TrustedProxies;
 use crate::{
+    client::SecretLocation,
     jwks::policy_of,
     principal_list::SharedPrincipalList,
     secret::Secret,
@@ -292,11 +293,11 @@ pub struct AuthConfig {
     pub trust: TrustStore,
 }
 
-/// Checks the settings, and reads the files that they name. `secrets` is the folder of secrets.
-pub fn load(
+/// Checks the settings, and reads the files and secrets that they name.
+pub async fn load(
     settings: &OAuthServer,
     mut trust: TrustStore,
-    secrets: Option<&Path>,
+    secrets: SecretLocation<'_>,
 ) -> Result<AuthConfig, ConfigError> {
     let base_url = base_url(&settings.base_url)?;
     let key = secret("encryption key", &settings.encryption_key, &settings.encryption_key_file)?;
@@ -326,7 +327,7 @@ pub fn load(
         },
         allowed: SharedPrincipalList::default(),
         own_callback: OwnCallback::default(),
-        broker: broker::load(settings, secrets)?,
+        broker: broker::load(settings, secrets).await?,
     };
     if !settings.dex.ca_file.is_empty() {
         let bad = |reason: String| ConfigError::Certificates {

@@ -147,13 +147,15 @@ async fn serve(
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
-    let logins = logins::of(&oauth.server, &files, mode, trust.clone(), &store)?;
+    let secrets = cluster.secrets();
+    let login_secrets = (&store, secrets.as_deref());
+    let logins = logins::of(&oauth.server, &files, mode, trust.clone(), login_secrets).await?;
     let replica = replicas::of(&settings.replicas, &oauth.server, &trust)?;
     // Listen before anything is started: a gateway whose port is in use must not start servers.
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
     // The one client of a pipe has no other gateway to go to.
     let replica = replica.filter(|_| matches!(listener, Listener::Http(_)));
-    let secrets = (&store, cluster.secrets());
+    let secrets = (&store, secrets);
     let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust.clone(), secrets)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();

@@ -1,6 +1,6 @@
 //! The configuration of the token exchange broker, checked.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use muster_config::settings::{BrokerSecretRef, OAuthServer};
 use muster_core::server_auth::SecretRef;
@@ -8,7 +8,7 @@ use muster_net::AddressPolicy;
 
 use super::{ConfigError, check_url};
 use crate::{
-    client::client_credentials,
+    client::{SecretLocation, client_credentials},
     oauth::{ClientIdentity, DEFAULT_SCOPES},
     random,
 };
@@ -42,9 +42,9 @@ pub struct BrokerTargetConfig {
 }
 
 /// Checks the settings of the broker, and reads the secrets that they name. `None` if there are no targets.
-pub(super) fn load(
+pub(super) async fn load(
     settings: &OAuthServer,
-    secrets: Option<&Path>,
+    secrets: SecretLocation<'_>,
 ) -> Result<Option<BrokerConfig>, ConfigError> {
     let broker = &settings.token_exchange_broker;
     if broker.targets.is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn load(
             return Err(ConfigError::BrokerTarget(audience.clone()));
         }
         check_url("tokenExchangeBroker.targets", &target.dex_token_endpoint, policy)?;
-        let client = match credentials(&target.client_credentials_secret_ref, secrets)? {
+        let client = match credentials(&target.client_credentials_secret_ref, secrets).await? {
             Some(client) => client,
             None => ClientIdentity::public(String::new()),
         };
@@ -84,7 +84,7 @@ pub(super) fn load(
     }
     let mut clients = BTreeMap::new();
     for (id, client) in &broker.broker_clients {
-        let credentials = credentials(&client.client_credentials_secret_ref, secrets)?;
+        let credentials = credentials(&client.client_credentials_secret_ref, secrets).await?;
         let secret = credentials.and_then(|credentials| credentials.secret);
         let secret = secret.filter(|secret| !secret.reveal().is_empty());
         let secret = secret.ok_or_else(|| ConfigError::BrokerClient(id.clone()))?;
@@ -99,15 +99,15 @@ pub(super) fn load(
 }
 
 /// The client id and secret that a reference names; `None` if it names none.
-fn credentials(
+async fn credentials(
     reference: &BrokerSecretRef,
-    secrets: Option<&Path>,
+    secrets: SecretLocation<'_>,
 ) -> Result<Option<ClientIdentity>, ConfigError> {
     let BrokerSecretRef { name, namespace, client_id_key, client_secret_key } = reference.clone();
     if name.is_empty() {
         return Ok(None);
     }
     let reference = SecretRef { name, namespace, client_id_key, client_secret_key };
-    let loaded = client_credentials::load(secrets, &reference);
+    let loaded = client_credentials::read(secrets, &reference).await;
     loaded.map(Some).map_err(|error| ConfigError::BrokerSecret(error.to_string()))
 }

@@ -2,11 +2,12 @@
 
 use std::{fs, time::Duration};
 
-use muster_config::settings;
+use muster_config::settings::{self, OAuthServer};
+use muster_core::secret_source::{SecretFuture, SecretSource};
 use muster_net::{AddressPolicy, TrustStore};
 
 use super::{AuthConfig, ClaimPattern, StorageConfig, load};
-use crate::jwks::policy_of;
+use crate::{client::SecretLocation, jwks::policy_of, secret::Secret};
 
 const MINIMAL: &str =
     "baseUrl: https://muster.example\ndex: {issuerUrl: https://dex.example, clientId: m}\n";
@@ -15,7 +16,29 @@ fn read(keys: &str) -> Result<AuthConfig, String> {
     let indented: String = keys.lines().map(|line| format!("      {line}\n")).collect();
     let text = format!("aggregator:\n  oauth:\n    server:\n{indented}");
     let settings = settings::parse(&text).unwrap().value.aggregator.oauth.server;
-    load(&settings, TrustStore::system(), None).map_err(|err| err.to_string())
+    load_with(&settings, SecretLocation::default())
+}
+
+fn load_with(settings: &OAuthServer, secrets: SecretLocation<'_>) -> Result<AuthConfig, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let loaded = runtime.block_on(load(settings, TrustStore::system(), secrets));
+    loaded.map_err(|error| error.to_string())
+}
+
+/// A cluster whose Secrets hold `NAME KEY`.
+#[derive(Debug)]
+struct Cluster;
+
+impl SecretSource for Cluster {
+    fn secrets<'a>(
+        &'a self,
+        _: &'a str,
+        name: &'a str,
+        keys: &'a [&'a str],
+    ) -> SecretFuture<'a, Vec<Secret>> {
+        let values = keys.iter().map(|key| Secret::new(format!("{name} {key}")));
+        Box::pin(std::future::ready(Ok(values.collect())))
+    }
 }
 
 #[test]
@@ -175,8 +198,8 @@ fn the_broker_reads_its_secrets() {
     let settings = settings::parse(text).unwrap();
     assert_eq!(settings.warnings.len(), 0, "{:?}", settings.warnings);
     let settings = settings.value.aggregator.oauth.server;
-    let load = |secrets| load(&settings, TrustStore::system(), secrets);
-    let broker = load(Some(folder.path())).unwrap().server.broker.unwrap();
+    let folder = SecretLocation { folder: Some(folder.path()), cluster: None };
+    let broker = load_with(&settings, folder).unwrap().server.broker.unwrap();
     assert_eq!(broker.clients["ci"], crate::random::digest_of("one"));
     assert_eq!(broker.client_audiences["ci"], ["cluster"]);
     assert_eq!(broker.policy, AddressPolicy::Public);
@@ -186,6 +209,11 @@ fn the_broker_reads_its_secrets() {
         ("gate", "openid profile email groups")
     );
     // Without the secret the gateway does not start.
-    let error = load(None).unwrap_err().to_string();
+    let error = load_with(&settings, SecretLocation::default()).unwrap_err();
     assert!(error.contains("tokenExchangeBroker: secret `dex` cannot be read"), "{error}");
+    // In a cluster they are Secrets.
+    let cluster = SecretLocation { cluster: Some(&Cluster), ..folder };
+    let broker = load_with(&settings, cluster).unwrap().server.broker.unwrap();
+    assert_eq!(broker.clients["ci"], crate::random::digest_of("agent client-secret"));
+    assert_eq!(broker.targets["cluster"].client.id, "dex client-id");
 }

@@ -3,10 +3,11 @@
 use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
-    client::OAuthClient,
+    client::{OAuthClient, SecretLocation},
     server::{self, AuthServer, ConfigError, OwnCallback},
 };
 use muster_config::settings::{AccessMode, OAuthServer};
+use muster_core::secret_source::SecretSource;
 use muster_engine::{
     store::{ConfigStore, Files},
     view::View,
@@ -21,17 +22,19 @@ use crate::{
 };
 
 /// The authorization server, if the endpoint is protected.
-pub(super) fn of(
+pub(super) async fn of(
     config: &OAuthServer,
     files: &Files,
     mode: AccessMode,
     trust: TrustStore,
-    store: &ConfigStore,
+    (store, cluster): (&ConfigStore, Option<&dyn SecretSource>),
 ) -> Result<Option<AuthServer>, CommandError> {
     if !config.enabled {
         return Ok(None);
     }
-    let loaded = server::load(config, trust, Some(&store.secrets())).map(|mut loaded| {
+    let folder = store.secrets();
+    let secrets = SecretLocation { cluster, folder: Some(&folder) };
+    let loaded = server::load(config, trust, secrets).await.map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded.server.allowed = access_rules::allowed(&files.settings.access).into();
         // The acceptance tests log in with it.
