@@ -8,6 +8,8 @@ mod grant;
 mod grant_access;
 mod grant_cache;
 mod id_token_access;
+mod issuer_index;
+mod lease;
 mod login_flow;
 mod login_link;
 mod post_login_redirects;
@@ -31,16 +33,16 @@ use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+pub use self::{
+    client_credentials::SecretLocation, post_login_redirects::PostLoginRedirects,
+    web_pages::OAuthClientPages,
+};
 use self::{
     grant_access::GrantAccess,
     grant_cache::GrantCacheEntry,
     id_token_access::{ExchangedToken, ForwardedToken},
     login_flow::LoginWaiter,
     step_up::StepUp,
-};
-pub use self::{
-    client_credentials::SecretLocation, post_login_redirects::PostLoginRedirects,
-    web_pages::OAuthClientPages,
 };
 use crate::{
     clock::Clock,
@@ -342,7 +344,11 @@ impl LoginService for LoginsAdapter {
     fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.0.step_up.clear(&person.owner, None);
-            for issuer in self.0.issuers_of(&person.owner).await {
+            let issuers = self.0.issuers_of(&person.owner).await.unwrap_or_else(|error| {
+                tracing::warn!("cannot end all logins of a user: {error}");
+                self.0.cached_issuers(&person.owner)
+            });
+            for issuer in issuers {
                 self.0.drop_grant(&person.owner, &issuer).await;
             }
         })
@@ -354,7 +360,9 @@ impl LoginService for LoginsAdapter {
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
-            if self.0.issuers_of(&person.owner).await.is_empty() {
+            let issuers = self.0.issuers_of(&person.owner).await;
+            let issuers = issuers.map_err(|error| LoginError::Unavailable(error.to_string()))?;
+            if issuers.is_empty() {
                 return Ok(false);
             }
             // A server chooses its issuer: only a token for this very server counts as a login to it.

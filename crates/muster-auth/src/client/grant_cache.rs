@@ -1,19 +1,17 @@
 //! The cache of grants, with single-flight refresh.
 //!
 //! A refresh token is good for one use, so concurrent requests wait for one refresh. With shared storage
-//! the same holds between gateways: a lease in the storage decides which of them refreshes.
+//! the same holds between gateways: one that changes a grant holds a lease on it, and loads it first.
 
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{call::Owner, credentials::BearerToken, logins::LoginError};
-use tokio::{
-    sync::Mutex,
-    time::{Instant, sleep},
-};
+use tokio::sync::Mutex;
 
 use super::{
     OAuthClient,
     grant::{AccessToken, Grant},
+    lease::LEASE_TIMEOUT,
 };
 use crate::{
     lock::Lock,
@@ -24,10 +22,7 @@ use crate::{
 };
 
 /// How long an unused grant is stored.
-const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long another gateway may hold the lease to refresh a grant.
-const LEASE_TTL: Duration = Duration::from_secs(20);
-const LEASE_POLL: Duration = Duration::from_millis(100);
+pub(super) const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many seconds a grant from shared storage is used without a look at the storage. A logout at
 /// another gateway takes effect after this time.
 const SHARED_TTL: u64 = 5;
@@ -115,11 +110,23 @@ impl OAuthClient {
         }
     }
 
+    /// The grant as it is stored now; the cached one while the storage is not available. The caller holds the lease.
+    async fn current(&self, owner: &Owner, entry: &GrantCacheEntry, issuer: &str) -> Option<Grant> {
+        if self.vault.is_shared()
+            && let Ok(stored) = self.load(owner, issuer).await
+        {
+            entry.set(stored, self.clock.now());
+        }
+        entry.get()
+    }
+
     /// Stores the grant of a new login.
     pub(super) async fn add_grant(&self, owner: &Owner, mut grant: Grant) {
         let entry = self.entry(owner, &grant.issuer).await;
         let _refreshing = entry.refreshing.lock().await;
-        if let Some(earlier) = entry.get() {
+        let key = grant_key(owner, &grant.issuer);
+        let is_leased = self.acquire_lease(&key, LEASE_TIMEOUT).await;
+        if let Some(earlier) = self.current(owner, &entry, &grant.issuer).await {
             match earlier.identity == grant.identity {
                 true => grant.merge_earlier(earlier),
                 // Tokens of another client id are useless to this one.
@@ -127,6 +134,9 @@ impl OAuthClient {
             }
         }
         self.store(owner, &entry, grant).await;
+        if is_leased {
+            self.release_lease(&key).await;
+        }
     }
 
     async fn store(&self, owner: &Owner, entry: &GrantCacheEntry, grant: Grant) {
@@ -149,14 +159,7 @@ impl OAuthClient {
             );
         }
         // The index is written each time, so that it never expires before the grant.
-        let _writing = self.index_locks.lock(&index_key(owner)).await;
-        let mut issuers = self.issuers_of(owner).await;
-        if !issuers.contains(&issuer) {
-            issuers.push(issuer);
-        }
-        if let Err(error) = self.vault.put(&index_key(owner), &issuers, GRANT_TTL).await {
-            tracing::warn!("cannot store the index of a user's logins: {error}");
-        }
+        self.index_issuer(owner, &issuer).await;
     }
 
     /// Stores a refreshed grant, unless another gateway has ended the login meanwhile.
@@ -172,20 +175,20 @@ impl OAuthClient {
         self.stored(owner, entry, grant, stored.map(drop)).await;
     }
 
-    /// The issuers that an owner has grants of.
-    pub(super) async fn issuers_of(&self, owner: &Owner) -> Vec<String> {
-        self.vault.get(&index_key(owner)).await.ok().flatten().unwrap_or_default()
-    }
-
     /// Removes and revokes an owner's grant of an issuer.
     pub(super) async fn drop_grant(&self, owner: &Owner, issuer: &str) {
         let entry = self.entry(owner, issuer).await;
         let _refreshing = entry.refreshing.lock().await;
-        let grant = entry.grant.lock().take();
+        let cached = entry.get();
         entry.set(None, self.clock.now());
-        if let Err(error) = self.vault.remove(&grant_key(owner, issuer)).await {
-            tracing::warn!("cannot remove the tokens of a login from the storage: {error}");
-        }
+        // Another gateway may have refreshed it: the stored refresh token is the valid one.
+        let grant = match self.vault.take(&grant_key(owner, issuer)).await {
+            Ok(stored) => stored.or(cached),
+            Err(error) => {
+                tracing::warn!("cannot remove the tokens of a login from the storage: {error}");
+                cached
+            }
+        };
         if let Some(grant) = grant {
             self.revoke(&grant).await;
         }
@@ -199,22 +202,40 @@ impl OAuthClient {
         server: &str,
         resource: &str,
     ) -> bool {
+        let has_former = |grant: &Grant| !grant.former_resources(server, resource).is_empty();
+        let Some(cached) = entry.get().filter(has_former) else { return false };
         let _refreshing = entry.refreshing.lock().await;
-        let Some(mut grant) = entry.get() else { return false };
+        let key = grant_key(owner, &cached.issuer);
+        // Without the lease they are removed next time.
+        if self.acquire_lease(&key, LEASE_TIMEOUT).await {
+            if let Some(grant) = self.current(owner, entry, &cached.issuer).await {
+                self.remove_former(owner, entry, grant, (server, resource)).await;
+            }
+            self.release_lease(&key).await;
+        }
+        true
+    }
+
+    /// Removes the logins to a server at another address from a grant. The caller holds the lease.
+    async fn remove_former(
+        &self,
+        owner: &Owner,
+        entry: &GrantCacheEntry,
+        mut grant: Grant,
+        (server, resource): (&str, &str),
+    ) {
         let former = grant.former_resources(server, resource);
         if former.is_empty() {
-            return false;
+            return;
         }
         tracing::info!("a login to `{server}` has ended: the address of the server has changed");
         if former.len() < grant.access.len() {
             grant.access.retain(|known, _| !former.contains(known));
-            self.store_refreshed(owner, entry, grant).await;
-            return true;
+            return self.store_refreshed(owner, entry, grant).await;
         }
         drop(self.vault.remove(&grant_key(owner, &grant.issuer)).await);
         entry.set(None, self.clock.now());
         self.revoke(&grant).await;
-        true
     }
 
     async fn revoke(&self, grant: &Grant) {
@@ -270,7 +291,7 @@ impl OAuthClient {
         let valid = valid.map(AccessToken::bearer);
         let valid = valid.filter(|token| refused.is_none_or(|refused| refused != token));
         // A token that is still valid is better than an error or a wait for another gateway.
-        let timeout = if valid.is_some() { Duration::ZERO } else { LEASE_TTL + LEASE_POLL * 20 };
+        let timeout = if valid.is_some() { Duration::ZERO } else { LEASE_TIMEOUT };
         match self.refresh(owner, entry, grant, resource, timeout).await {
             Ok(token) => Ok(token),
             Err(error) => valid.ok_or(error),
@@ -281,37 +302,37 @@ impl OAuthClient {
         &self,
         owner: &Owner,
         entry: &GrantCacheEntry,
-        mut grant: Grant,
+        grant: Grant,
         resource: &str,
         timeout: Duration,
     ) -> Result<BearerToken, LoginError> {
-        let lease = format!("{}/renewing", grant_key(owner, &grant.issuer));
-        if self.vault.is_shared() {
-            match self.acquire_lease(owner, &grant, resource, &lease, timeout).await {
-                Lease::Acquired => (),
-                Lease::HeldElsewhere => {
-                    let text = "another gateway is refreshing the login";
-                    return Err(LoginError::Unavailable(text.to_owned()));
-                }
-                Lease::RefreshedElsewhere(stored) => {
-                    entry.set(Some((*stored).clone()), self.clock.now());
-                    grant = *stored;
-                    if let Some(token) = entry.fresh(resource, self.clock.now()) {
-                        self.release_lease(&lease).await;
-                        return Ok(token);
-                    }
-                }
-                Lease::EndedElsewhere => {
-                    entry.set(None, self.clock.now());
-                    self.release_lease(&lease).await;
-                    return Err(LoginError::Required);
-                }
-            }
+        let key = grant_key(owner, &grant.issuer);
+        if !self.acquire_lease(&key, timeout).await {
+            let text = "another gateway is refreshing the login";
+            return Err(LoginError::Unavailable(text.to_owned()));
         }
-        let Some(refresh) = grant.refresh_for(resource).cloned() else {
-            self.release_lease(&lease).await;
-            return Err(LoginError::Required);
-        };
+        let refreshed = self.refresh_leased(owner, entry, grant, resource).await;
+        self.release_lease(&key).await;
+        refreshed
+    }
+
+    /// Refreshes a grant, unless another gateway did so before. The caller holds the lease.
+    async fn refresh_leased(
+        &self,
+        owner: &Owner,
+        entry: &GrantCacheEntry,
+        cached: Grant,
+        resource: &str,
+    ) -> Result<BearerToken, LoginError> {
+        // Other resources may have new tokens, too, which must not be overwritten.
+        let mut grant =
+            self.current(owner, entry, &cached.issuer).await.ok_or(LoginError::Required)?;
+        if differ(&cached, &grant, resource)
+            && let Some(token) = entry.fresh(resource, self.clock.now())
+        {
+            return Ok(token);
+        }
+        let refresh = grant.refresh_for(resource).cloned().ok_or(LoginError::Required)?;
         let mut response = self.request_refresh(&grant, &refresh, resource).await;
         // The refresh token of the last login may work where the resource's own is used up.
         if let (Err(TokenRequestError::Grant(_)), Some(last)) = (&response, grant.refresh.clone())
@@ -322,7 +343,7 @@ impl OAuthClient {
                 token.refresh = None;
             }
         }
-        let refreshed = match response {
+        match response {
             Ok(response) => {
                 grant.update(resource, response, self.clock.now());
                 self.store_refreshed(owner, entry, grant).await;
@@ -334,9 +355,7 @@ impl OAuthClient {
                 Err(LoginError::Required)
             }
             Err(error) => Err(error.into()),
-        };
-        self.release_lease(&lease).await;
-        refreshed
+        }
     }
 
     async fn request_refresh(
@@ -377,52 +396,6 @@ impl OAuthClient {
             }
         }
     }
-
-    /// Acquires the lease to refresh a grant, or waits for the gateway that holds it.
-    async fn acquire_lease(
-        &self,
-        owner: &Owner,
-        grant: &Grant,
-        resource: &str,
-        lease: &str,
-        timeout: Duration,
-    ) -> Lease {
-        let deadline = Instant::now() + timeout;
-        while !self.vault.claim(lease, &true, LEASE_TTL).await.unwrap_or(true) {
-            if Instant::now() >= deadline {
-                return Lease::HeldElsewhere;
-            }
-            sleep(LEASE_POLL).await;
-        }
-        // Load only with the lease: nobody else writes from here on.
-        match self.load(owner, &grant.issuer).await {
-            Ok(None) => Lease::EndedElsewhere,
-            Ok(Some(stored)) if differ(grant, &stored, resource) => {
-                Lease::RefreshedElsewhere(Box::new(stored))
-            }
-            Ok(Some(_)) | Err(_) => Lease::Acquired,
-        }
-    }
-
-    async fn release_lease(&self, lease: &str) {
-        if self.vault.is_shared()
-            && let Err(error) = self.vault.remove(lease).await
-        {
-            tracing::debug!("cannot release the lease on a login, it expires by itself: {error}");
-        }
-    }
-}
-
-/// The outcome of acquiring the lease to refresh a grant.
-enum Lease {
-    /// This gateway holds it and has to refresh the grant.
-    Acquired,
-    /// Another gateway holds it, and the timeout has passed.
-    HeldElsewhere,
-    /// This gateway holds it, but another one has refreshed the grant before.
-    RefreshedElsewhere(Box<Grant>),
-    /// This gateway holds it, but another one has ended the login before.
-    EndedElsewhere,
 }
 
 /// Whether a grant was refreshed. Some issuers return the same refresh token again.
@@ -438,12 +411,8 @@ fn grant_key(owner: &Owner, issuer: &str) -> String {
     format!("backend/login/{}/{}", owner_digest(owner), digest_of(issuer))
 }
 
-fn index_key(owner: &Owner) -> String {
-    format!("backend/logins/{}", owner_digest(owner))
-}
-
 /// A digest of an owner that reveals nothing and cannot collide between subjects and sessions.
-fn owner_digest(owner: &Owner) -> String {
+pub(super) fn owner_digest(owner: &Owner) -> String {
     match owner {
         Owner::Subject(id) => digest_of(&format!("subject {id}")),
         Owner::Session(id) => digest_of(&format!("session {id}")),

@@ -60,10 +60,12 @@ impl UserIdToken {
                 let other =
                     self.client.id_token_of_grants(&self.owner, self.issuer.as_deref()).await;
                 match (other, own) {
-                    (Some(other), _) => other,
-                    // An unavailable provider has not refused: report it as retryable.
-                    (None, Err(error)) => return Err(error),
-                    (None, Ok(_)) => return refuse(format!("no ID token available for {purpose}")),
+                    (Ok(Some(other)), _) => other,
+                    // An unavailable provider or storage has not refused: report it as retryable.
+                    (_, Err(error)) | (Err(error), _) => return Err(error),
+                    (Ok(None), Ok(_)) => {
+                        return refuse(format!("no ID token available for {purpose}"));
+                    }
                 }
             }
         };
@@ -82,17 +84,19 @@ impl OAuthClient {
         &self,
         owner: &Owner,
         login_issuer: Option<&str>,
-    ) -> Option<BearerToken> {
-        for issuer in self.issuers_of(owner).await {
+    ) -> Result<Option<BearerToken>, LoginError> {
+        let issuers = self.issuers_of(owner).await;
+        let issuers = issuers.map_err(|error| LoginError::Unavailable(error.to_string()))?;
+        for issuer in issuers {
             if login_issuer.is_some_and(|login_issuer| !same_issuer(login_issuer, &issuer)) {
                 continue;
             }
             let grant = self.entry(owner, &issuer).await.get();
             if let Some(id) = grant.and_then(|grant| grant.id) {
-                return Some(BearerToken::new(id.reveal().as_str()));
+                return Ok(Some(BearerToken::new(id.reveal().as_str())));
             }
         }
-        None
+        Ok(None)
     }
 }
 

@@ -85,6 +85,12 @@ impl Issuer {
         issuer
     }
 
+    /// A server of this issuer.
+    pub(crate) fn site(&self, path: &str) -> ProtectedServer {
+        let name = path.trim_start_matches('/').to_owned();
+        ProtectedServer { name, url: format!("{}{path}", self.base), ..ProtectedServer::default() }
+    }
+
     /// Sets the response of a path.
     pub(crate) fn respond_with(&self, path: &str, canned: Canned) {
         self.script.lock().unwrap().canned.insert(path.to_owned(), canned);
@@ -248,7 +254,7 @@ impl World {
         Self::with(|clock| SharedStore::new(clock)).await
     }
 
-    async fn with(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
+    pub(crate) async fn with(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
         let tasks = TaskTracker::new();
         let issuer = Issuer::start(&tasks).await;
         let time = Arc::new(AtomicU64::new(1_000_000));
@@ -295,12 +301,7 @@ impl World {
     }
 
     pub(crate) fn site(&self, path: &str) -> ProtectedServer {
-        let name = path.trim_start_matches('/').to_owned();
-        ProtectedServer {
-            name,
-            url: format!("{}{path}", self.issuer.base),
-            ..ProtectedServer::default()
-        }
+        self.issuer.site(path)
     }
 
     /// Starts a login, and returns the parameters of its URL.

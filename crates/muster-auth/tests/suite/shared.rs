@@ -16,7 +16,7 @@ use muster_core::{backend::BoxFuture, logins::LoginError};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client_world::{Canned, World, person, token_text};
+use crate::client_world::{Canned, Issuer, World, person, token_text};
 
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
@@ -26,16 +26,23 @@ pub(crate) struct SharedStore {
     inner: MemoryStore,
     /// Whether claims fail.
     pub(crate) claims_fail: AtomicBool,
+    /// Whether the indexes of logins cannot be read.
+    index_fails: AtomicBool,
 }
 
 impl SharedStore {
     pub(crate) fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { inner: MemoryStore::new(clock), claims_fail: AtomicBool::new(false) })
+        let (claims_fail, index_fails) = <(AtomicBool, AtomicBool)>::default();
+        Arc::new(Self { inner: MemoryStore::new(clock), claims_fail, index_fails })
     }
 }
 
 impl KeyValueStore for SharedStore {
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
+        if key.starts_with("backend/logins/") && self.index_fails.load(Ordering::SeqCst) {
+            let error = StoreError::Unavailable("it is down".to_owned());
+            return Box::pin(std::future::ready(Err(error)));
+        }
         self.inner.get(key)
     }
 
@@ -143,6 +150,81 @@ async fn a_logout_during_a_refresh_at_another_gateway_wins() {
     let asked = one.issuer.requests("/revoke");
     let revoked: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
     assert!(revoked.contains(&"refresh-2") && revoked.contains(&"refresh-3"), "{revoked:?}");
+}
+
+/// A login at one gateway while another refreshes the tokens of the same issuer: neither overwrites the other.
+#[tokio::test]
+async fn a_login_during_a_refresh_at_another_gateway_loses_no_token() {
+    let (one, other) = two_gateways().await;
+    let (site, second) = (one.site("/mcp"), one.site("/other"));
+    let at_other = other.access("alice", &site).await.unwrap();
+    one.advance(4000);
+    let gate = one.issuer.hold("/token");
+    let mut work = JoinSet::new();
+    work.spawn(async move { token_text(at_other.token().await) });
+    gate.arrived.notified().await;
+    let requests = one.issuer.requests("/token").len();
+    let logging_in = one.log_in("alice", &second, &[]);
+    let opened = async {
+        while one.issuer.requests("/token").len() == requests {
+            tokio::task::yield_now().await;
+        }
+        gate.open.notify_one();
+    };
+    assert_eq!(tokio::join!(logging_in, opened).0, "access-3");
+    assert_eq!(work.join_all().await, ["access-2"]);
+    one.advance(6);
+    for world in [&one, &other] {
+        for (site, token) in [(&site, "access-2"), (&second, "access-3")] {
+            let access = world.access("alice", site).await.unwrap();
+            assert_eq!(token_text(access.token().await), token);
+        }
+    }
+    assert_eq!(one.issuer.refreshes(), 1);
+}
+
+/// A gateway that has not heard of a login at another one refreshes: the tokens of that login stay.
+#[tokio::test]
+async fn a_refresh_keeps_the_tokens_of_a_login_at_another_gateway() {
+    let (one, other) = two_gateways().await;
+    let (site, second) = (one.site("/mcp"), one.site("/other"));
+    let at_other = other.access("alice", &site).await.unwrap();
+    one.advance(3500);
+    assert_eq!(token_text(at_other.token().await), "access-2");
+    assert_eq!(one.log_in("alice", &second, &[]).await, "access-3");
+    // Within the time in which the cached grant counts as current.
+    let refused = at_other.token().await.unwrap();
+    one.issuer.expect_refresh_token("refresh-2");
+    let next = at_other.replace_rejected(&refused, None).await;
+    assert_eq!(token_text(next), "access-4");
+    let access = one.access("alice", &second).await.unwrap();
+    assert_eq!(token_text(access.token().await), "access-3");
+}
+
+#[tokio::test]
+async fn an_index_that_cannot_be_read_is_not_overwritten() {
+    let mut store = None;
+    let one = World::with(|clock| {
+        let shared = SharedStore::new(clock);
+        store = Some(Arc::clone(&shared));
+        shared
+    })
+    .await;
+    let store = store.unwrap();
+    let tasks = one.tasks().clone();
+    let elsewhere = Issuer::start(&tasks).await;
+    let (site, second) = (one.site("/mcp"), elsewhere.site("/mcp"));
+    assert_eq!(one.log_in("alice", &site, &[]).await, "access-1");
+    let state = one.begin("alice", &second).await.unwrap()["state"].clone();
+    let other = one.second_gateway();
+    store.index_fails.store(true, Ordering::SeqCst);
+    let page = other.open(&[("state", &state), ("code", "good")]).await;
+    assert!(page.starts_with("200"), "{page}");
+    store.index_fails.store(false, Ordering::SeqCst);
+    other.logins.forget_all(&person("alice")).await;
+    for site in [&site, &second] {
+        assert_eq!(other.access("alice", site).await.unwrap_err(), LoginError::Required);
+    }
 }
 
 #[tokio::test]

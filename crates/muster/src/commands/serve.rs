@@ -155,8 +155,8 @@ async fn serve(
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
     // The one client of a pipe has no other gateway to go to.
     let replica = replica.filter(|_| matches!(listener, Listener::Http(_)));
-    let secrets = (&store, secrets);
-    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust.clone(), secrets)?;
+    let stores = (logins.as_ref(), replica.as_deref());
+    let client = backends::of(&oauth.mcp_client, stores, mode, trust.clone(), (&store, secrets))?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = identity();

@@ -13,13 +13,15 @@ use muster_config::settings::{AccessMode, McpClient};
 use muster_core::secret_source::SecretSource;
 use muster_engine::store::ConfigStore;
 use muster_net::{AddressPolicy, HttpClient, TrustStore, Url};
+use muster_shared::Replica;
 
+use super::replicas;
 use crate::error::CommandError;
 
 /// The OAuth client for logins at servers, if it is enabled.
 pub(super) fn of(
     config: &McpClient,
-    logins: Option<&AuthServer>,
+    (logins, replica): (Option<&AuthServer>, Option<&Replica>),
     mode: AccessMode,
     mut trust: TrustStore,
     (store, cluster): (&ConfigStore, Option<Arc<dyn SecretSource>>),
@@ -70,10 +72,17 @@ pub(super) fn of(
         );
     }
     let clock = Clock::system();
-    let vault = logins.map(AuthServer::vault);
-    let vault =
-        vault.unwrap_or_else(|| Vault::new(Arc::new(MemoryStore::new(clock.clone())), None));
+    let vault = vault(logins, replica, &clock);
     Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
+}
+
+/// The storage of logins at servers: that of logins at the gateway, or else that of all replicas, or else this process.
+fn vault(logins: Option<&AuthServer>, replica: Option<&Replica>, clock: &Clock) -> Vault {
+    match (logins, replica) {
+        (Some(logins), _) => logins.vault(),
+        (None, Some(replica)) => replicas::vault(replica),
+        (None, None) => Vault::new(Arc::new(MemoryStore::new(clock.clone())), None),
+    }
 }
 
 /// Whether login links are bound to the browsers of those who ask for them. Browsers send the cookie of a login to one
@@ -104,4 +113,24 @@ fn secret(config: &McpClient) -> Result<Option<String>, String> {
 
 fn or(config: &str, defaults: &str) -> String {
     if config.is_empty() { defaults.to_owned() } else { config.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_auth::clock::Clock;
+    use muster_shared::{MemoryShared, Replica};
+
+    use super::vault;
+
+    #[tokio::test]
+    async fn replicas_without_logins_of_their_own_share_the_logins_at_servers() {
+        let clock = Clock::system();
+        let state = Arc::new(MemoryShared::new(clock.clone()));
+        let replicas = [(); 2].map(|()| Replica::new(Arc::<MemoryShared>::clone(&state)).unwrap());
+        let [one, other] = replicas.map(|replica| vault(None, Some(&replica), &clock));
+        one.put("grant", &"token", std::time::Duration::from_secs(60)).await.unwrap();
+        assert_eq!(other.get::<String>("grant").await.unwrap().as_deref(), Some("token"));
+    }
 }
