@@ -27,7 +27,7 @@ use http::{HeaderMap, Request, Response};
 use muster_core::{
     backend::BoxFuture,
     call::Caller,
-    credentials::{Admission, Authenticator, Peer, WebPages},
+    credentials::{Admission, Authenticator, Peer, Principal, WebPages},
 };
 use muster_net::{HttpClient, Url};
 use tokio::{sync::Semaphore, time::timeout};
@@ -195,9 +195,27 @@ impl AuthServer {
         &self.0.provider.config.issuer
     }
 
+    /// Whether a user may use the gateway after a login.
+    pub(crate) fn allows(&self, Principal { id, email, groups, .. }: &Principal) -> bool {
+        self.0.config.allows(id, email.as_deref(), groups)
+    }
+
+    /// Whether the gateway knows a login, which has not ended.
+    pub(crate) async fn has_login(&self, id: &str) -> Result<bool, StoreError> {
+        Ok(self.0.login(id).await?.is_some())
+    }
+
+    /// The login behind the id of a session, if the gateway issued it.
+    pub(crate) async fn login_of_session(
+        &self,
+        session: &str,
+    ) -> Result<Option<String>, StoreError> {
+        self.0.login_of_session(session).await
+    }
+
     /// Ends a login. Returns whether the gateway knows it.
     pub(crate) async fn end_login(&self, id: &str) -> Result<bool, StoreError> {
-        if self.0.login(id).await?.is_none() {
+        if !self.has_login(id).await? {
             return Ok(false);
         }
         self.0.log_out(id).await?;

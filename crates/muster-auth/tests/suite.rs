@@ -16,6 +16,8 @@ mod client_tokens;
 mod client_world;
 #[path = "suite/described.rs"]
 mod described;
+#[path = "suite/directory.rs"]
+mod directory;
 #[path = "suite/flows.rs"]
 mod flows;
 #[path = "suite/idp.rs"]

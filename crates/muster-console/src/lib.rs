@@ -141,7 +141,10 @@ impl Console {
                 return Page::message(StatusCode::FORBIDDEN, "Refused", text).into_html(None);
             }
             if path == ["logout"] {
-                let cookie = self.sessions.end(&request.headers, peer).await;
+                let cookie = match self.sessions.end(&request.headers, peer).await {
+                    Ok(cookie) => cookie,
+                    Err(refusal) => return refused(request, &refusal),
+                };
                 let text = "open the console again with `muster console`";
                 return with_cookie(
                     Page::message(StatusCode::OK, "Logged out", text).into_html(None),
@@ -186,8 +189,9 @@ impl Console {
     async fn log_in(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
         let code = request.query("code").unwrap_or_default();
         match self.sessions.redeem(code, &request.headers, peer).await {
-            Some(cookie) => with_cookie(see_other(ROOT), &cookie),
-            None => {
+            Ok(Some(cookie)) => with_cookie(see_other(ROOT), &cookie),
+            Err(refusal) => refused(request, &refusal),
+            Ok(None) => {
                 let text = "this link was used or is too old; `muster console` makes another";
                 Page::message(StatusCode::FORBIDDEN, "Not logged in", text).into_html(None)
             }
@@ -242,8 +246,13 @@ fn refused(request: &PageRequest, refusal: &Response<Bytes>) -> Response<Bytes> 
         Some(kind) if kind.starts_with("text/plain") => String::from_utf8_lossy(refusal.body()),
         _ => "log in as an operator: this opens the console with your login".into(),
     };
-    let page = Page::message(refusal.status(), "For operators", &reason);
-    let page = page.put(el("pre").put("muster console"));
+    let page = match refusal.status() {
+        status @ StatusCode::SERVICE_UNAVAILABLE => Page::message(status, "Not available", &reason),
+        status => {
+            let page = Page::message(status, "For operators", &reason);
+            page.put(el("pre").put("muster console"))
+        }
+    };
     let mut response = if request.wants_json() { page.into_json() } else { page.into_html(None) };
     if let Some(challenge) = refusal.headers().get(header::WWW_AUTHENTICATE) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.clone());

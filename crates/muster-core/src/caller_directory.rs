@@ -11,6 +11,7 @@ use crate::{
     backend::BoxFuture,
     call::{Caller, Role},
     credentials::BearerToken,
+    shared::StoreError,
 };
 
 /// A caller by name, for questions about what a caller may do. Without any field it is a caller without a login.
@@ -111,28 +112,37 @@ pub enum DirectoryError {
     Failed(String),
 }
 
+impl From<StoreError> for DirectoryError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// The result of a question to the directory.
+pub type DirectoryFuture<'a, T> = BoxFuture<'a, Result<T, DirectoryError>>;
+
 /// Knows who may use the gateway.
 pub trait CallerDirectory: fmt::Debug + Send + Sync {
-    /// The caller that would be admitted under this name.
+    /// The caller that would be admitted under this name, or why none would be.
     fn caller(&self, query: &CallerQuery) -> Result<Caller, DirectoryError>;
 
     /// The static tokens by name.
     fn tokens(&self) -> Result<Vec<TokenDescription>, DirectoryError>;
 
     /// Creates a static token. It cannot be shown again.
-    fn create_token(&self, draft: &TokenDraft) -> Result<BearerToken, DirectoryError>;
+    fn create_token(&self, draft: TokenDraft) -> DirectoryFuture<'_, BearerToken>;
 
     /// Revokes a static token.
-    fn revoke_token(&self, name: &str) -> Result<(), DirectoryError>;
+    fn revoke_token<'a>(&'a self, name: &'a str) -> DirectoryFuture<'a, ()>;
 
-    /// The logins that requests came from, those of the last request first.
-    fn logins(&self) -> Vec<SeenLogin>;
+    /// The logins that requests to this process came from and that have not ended, those of the last request first.
+    fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>>;
 
-    /// The sessions of browsers, newest first.
-    fn browsers(&self) -> Vec<BrowserSession>;
+    /// The sessions of browsers, at any replica, newest first.
+    fn browsers(&self) -> DirectoryFuture<'_, Vec<BrowserSession>>;
 
-    /// Ends a login or the session of a browser.
-    fn end_session<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), DirectoryError>>;
+    /// Ends a login or the session of a browser, at any replica.
+    fn end_session<'a>(&'a self, id: &'a str) -> DirectoryFuture<'a, ()>;
 }
 
 /// A lifetime in seconds: a number and a unit, such as `90m`, `12h`, `30d` or `52w`.

@@ -134,6 +134,7 @@ impl AccessRules {
             mode: self.mode,
             operators: self.operators.clone(),
             tokens: TokenFile::of(config, Clock::system()),
+            clock: Clock::system(),
             logins: logins.cloned(),
             recent: self.recent.clone(),
             browsers: OnceLock::new(),

@@ -17,6 +17,7 @@ use muster_core::{
     call::{Caller, Role},
     caller_directory::BrowserSession,
     credentials::{Authenticator, Peer},
+    shared::SharedState,
 };
 
 use self::shared::SharedSessions;
@@ -26,7 +27,7 @@ use crate::{
     lock::Lock,
     random::{self, NoRandomness, digest_of},
     secret::Secret,
-    store::{StoreError, Vault},
+    store::StoreError,
 };
 
 /// How long a code may be exchanged, in seconds.
@@ -46,7 +47,8 @@ pub struct BrowserSessions {
     state: Lock<State>,
     /// The same at all replicas, if there are several.
     shared: Option<SharedSessions>,
-    /// The token of forms for callers without a session, where everybody on this machine is an operator.
+    /// The token of forms for callers without a session, where everybody on this machine is an operator. With replicas,
+    /// that of the first one is used by all.
     shared_form_token: Secret,
 }
 
@@ -90,8 +92,8 @@ impl BrowserSessions {
 
     /// The same sessions at all replicas of the gateway, in an encrypted storage.
     #[must_use]
-    pub fn shared_in(self, vault: Vault) -> Self {
-        Self { shared: Some(SharedSessions(vault)), ..self }
+    pub fn shared_in(self, state: Arc<dyn SharedState>) -> Self {
+        Self { shared: Some(SharedSessions::new(state)), ..self }
     }
 
     /// A code for the browser of an operator who presents credentials.
@@ -115,29 +117,36 @@ impl BrowserSessions {
         Ok(Secret::new(code))
     }
 
-    /// The value of a `Set-Cookie` header in exchange for a code. A code is good for one attempt.
-    pub async fn redeem(&self, code: &str, headers: &HeaderMap, peer: &Peer) -> Option<String> {
+    /// The value of a `Set-Cookie` header in exchange for a code; none if it is not valid. A code is good for one attempt.
+    pub async fn redeem(
+        &self,
+        code: &str,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Option<String>, Response<Bytes>> {
         let login = match &self.shared {
-            Some(shared) => shared.take_code(code).await?,
-            None => self.state.lock().codes.remove(&digest_of(code))?,
+            Some(shared) => shared.take_code(code).await.map_err(|error| unavailable(&error))?,
+            None => self.state.lock().codes.remove(&digest_of(code)),
         };
-        if self.has_ended(&login, CODE_TTL) || !login.serves(peer) {
-            return None;
-        }
-        let (cookie, form_token) = (random::token().ok()?, Secret::new(random::token().ok()?));
+        let is_valid = |login: &Login| !self.has_ended(login, CODE_TTL) && login.serves(peer);
+        let Some(login) = login.filter(is_valid) else { return Ok(None) };
+        let tokens = random::token().and_then(|cookie| Ok((cookie, random::token()?)));
+        let (cookie, form_token) = tokens.map_err(|error| internal(&error))?;
+        let form_token = Secret::new(form_token);
         let login = Login { began: self.clock.now(), ..login };
         let session = Session { login, form_token };
         let set_cookie = set_cookie(headers, peer, &cookie, SESSION_TTL);
         if let Some(shared) = &self.shared {
-            shared.put_session(&cookie, &session).await?;
-            return Some(set_cookie);
+            let stored = shared.put_session(&digest_of(&cookie), &session).await;
+            stored.map_err(|error| unavailable(&error))?;
+            return Ok(Some(set_cookie));
         }
         let mut state = self.state.lock();
         let sessions = &mut state.sessions;
         sessions.retain(|_, session| !self.has_ended(&session.login, SESSION_TTL));
         make_room(sessions, MAX_SESSIONS, |session| session.login.began);
         sessions.insert(digest_of(&cookie), session);
-        Some(set_cookie)
+        Ok(Some(set_cookie))
     }
 
     /// The operator who sent a request, by the session of the browser or by credentials in the request.
@@ -146,72 +155,90 @@ impl BrowserSessions {
         headers: &HeaderMap,
         peer: &Peer,
     ) -> Result<BrowserCaller, Response<Bytes>> {
-        if let Some(Session { login, form_token }) = self.session(headers, peer).await {
+        if let Some(Session { login, form_token }) = self.session(headers, peer).await? {
             let caller = self.operator(&login.credentials, peer).await?;
             return Ok(BrowserCaller { caller, form_token: Some(form_token) });
         }
         let caller = self.operator(headers, peer).await?;
         let form_token = match presented(headers).is_empty() {
-            true => Some(self.form_token().await),
+            true => Some(self.form_token().await?),
             false => None,
         };
         Ok(BrowserCaller { caller, form_token })
     }
 
     /// The session of a browser.
-    async fn session(&self, headers: &HeaderMap, peer: &Peer) -> Option<Session> {
-        let cookie = cookie(headers, peer)?;
+    async fn session(
+        &self,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Option<Session>, Response<Bytes>> {
+        let Some(cookie) = cookie(headers, peer) else { return Ok(None) };
+        let digest = digest_of(&cookie);
         let session = match &self.shared {
-            Some(shared) => shared.session(&cookie).await,
-            None => self.state.lock().sessions.get(&digest_of(&cookie)).cloned(),
+            Some(shared) => shared.session(&digest).await.map_err(|error| unavailable(&error))?,
+            None => self.state.lock().sessions.get(&digest).cloned(),
         };
-        session.filter(|session| {
+        Ok(session.filter(|session| {
             !self.has_ended(&session.login, SESSION_TTL) && session.login.serves(peer)
-        })
+        }))
     }
 
-    async fn form_token(&self) -> Secret {
-        let shared = match &self.shared {
-            Some(shared) => shared.form_token().await,
-            None => None,
-        };
-        shared.unwrap_or_else(|| self.shared_form_token.clone())
+    async fn form_token(&self) -> Result<Secret, Response<Bytes>> {
+        let own = &self.shared_form_token;
+        match &self.shared {
+            Some(shared) => shared.form_token(own).await.map_err(|error| unavailable(&error)),
+            None => Ok(own.clone()),
+        }
     }
 
     /// Ends the session of a browser. Returns the value of the `Set-Cookie` header that deletes its cookie.
-    pub async fn end(&self, headers: &HeaderMap, peer: &Peer) -> String {
+    pub async fn end(&self, headers: &HeaderMap, peer: &Peer) -> Result<String, Response<Bytes>> {
         if let Some(cookie) = cookie(headers, peer) {
-            match &self.shared {
-                Some(shared) => shared.end(&cookie).await,
-                None => drop(self.state.lock().sessions.remove(&digest_of(&cookie))),
-            }
+            let ended = self.end_by_digest(&digest_of(&cookie)).await;
+            ended.map_err(|error| unavailable(&error))?;
         }
-        set_cookie(headers, peer, "", 0)
+        Ok(set_cookie(headers, peer, "", 0))
     }
 
-    /// The sessions, newest first.
-    pub fn list(&self) -> Vec<BrowserSession> {
-        let state = self.state.lock();
-        let sessions = state.sessions.iter();
+    /// The sessions, at any replica, newest first.
+    pub(super) async fn list(&self) -> Result<Vec<BrowserSession>, StoreError> {
+        let sessions = self.all().await?.into_iter();
         let sessions = sessions.filter(|(_, session)| !self.has_ended(&session.login, SESSION_TTL));
         let mut listed: Vec<BrowserSession> = sessions
             .map(|(digest, Session { login, .. })| BrowserSession {
-                id: session_id(digest),
+                id: session_id(&digest),
                 began: login.began,
                 ends: login.began.saturating_add(SESSION_TTL),
                 is_local: login.is_local,
             })
             .collect();
         listed.sort_by_key(|session| std::cmp::Reverse(session.began));
-        listed
+        Ok(listed)
     }
 
-    /// Ends the session with an id. Returns whether there was one.
-    pub(super) fn end_by_id(&self, id: &str) -> bool {
-        let mut state = self.state.lock();
-        let before = state.sessions.len();
-        state.sessions.retain(|digest, _| session_id(digest) != id);
-        state.sessions.len() < before
+    /// Ends the session with an id, at any replica. Returns whether there was one.
+    pub(super) async fn end_by_id(&self, id: &str) -> Result<bool, StoreError> {
+        let mut digests = self.all().await?.into_keys();
+        match digests.find(|digest| session_id(digest) == id) {
+            Some(digest) => self.end_by_digest(&digest).await,
+            None => Ok(false),
+        }
+    }
+
+    /// The sessions by the digests of their cookies.
+    async fn all(&self) -> Result<BTreeMap<String, Session>, StoreError> {
+        match &self.shared {
+            Some(shared) => shared.all().await,
+            None => Ok(self.state.lock().sessions.clone()),
+        }
+    }
+
+    async fn end_by_digest(&self, digest: &str) -> Result<bool, StoreError> {
+        match &self.shared {
+            Some(shared) => shared.end(digest).await,
+            None => Ok(self.state.lock().sessions.remove(digest).is_some()),
+        }
     }
 
     async fn operator(&self, headers: &HeaderMap, peer: &Peer) -> Result<Caller, Response<Bytes>> {

@@ -7,10 +7,11 @@ use muster_core::{
     backend::BoxFuture,
     call::{Caller, Role},
     caller_directory::{
-        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, SeenLogin, TokenDescription,
-        TokenDraft,
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
+        TokenDescription, TokenDraft,
     },
     credentials::{Admission, BearerToken, Principal},
+    join::join_all,
 };
 
 use super::{
@@ -20,7 +21,9 @@ use super::{
     recent_logins::RecentLogins,
     tokens::{TokenFile, TokenFileError},
 };
-use crate::{principal_list::SharedPrincipalList, server::AuthServer};
+use crate::{
+    clock::Clock, principal_list::SharedPrincipalList, server::AuthServer, store::StoreError,
+};
 
 /// Who may use the gateway: its tokens, its logins and the browsers of its operators.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct AccessDirectory {
     pub operators: SharedPrincipalList,
     /// The static tokens.
     pub tokens: TokenFile,
+    /// By which tokens expire.
+    pub clock: Clock,
     /// Logins, if the gateway requires them.
     pub logins: Option<AuthServer>,
     /// The logins that requests came from.
@@ -77,14 +82,30 @@ impl CallerDirectory for AccessDirectory {
                 let Some(token) = tokens.iter().find(|token| token.name == *name) else {
                     return Err(no_token(name));
                 };
+                if token.is_expired(self.clock.now()) {
+                    let text = format!("the token `{name}` has expired: its callers are refused");
+                    return Err(DirectoryError::Failed(text));
+                }
                 of_token(token)
             }
             (None, true) => {
                 let user = query.user.as_deref().unwrap_or("somebody");
                 let principal = Arc::new(self.principal(user, query));
+                if self.logins.as_ref().is_some_and(|logins| !logins.allows(&principal)) {
+                    let text = format!(
+                        "`{user}` may not use this gateway: `access.allowedUsers`, `access.allowedGroups` and \
+                         `access.allowedDomains` in config.yaml do not include them"
+                    );
+                    return Err(DirectoryError::Failed(text));
+                }
                 let is_listed = self.operators.now().contains(&principal);
                 let role = if is_listed { Role::Operator } else { self.default_role() };
                 Admission { role, ..Admission::of(principal) }
+            }
+            // The operator token stands for a login.
+            (None, false) if self.logins.is_some() && !query.operator => {
+                let text = "this gateway refuses callers without a login or a token: name a user or a token";
+                return Err(DirectoryError::Failed(text.to_owned()));
             }
             (None, false) => Admission { role: self.default_role(), ..Admission::default() },
         };
@@ -104,58 +125,117 @@ impl CallerDirectory for AccessDirectory {
         Ok(self.tokens.described()?)
     }
 
-    fn create_token(&self, draft: &TokenDraft) -> Result<BearerToken, DirectoryError> {
-        let token = self.tokens.create(draft)?;
-        Ok(BearerToken::new(token.reveal().as_str()))
-    }
-
-    fn revoke_token(&self, name: &str) -> Result<(), DirectoryError> {
-        match self.tokens.revoke(name)? {
-            true => Ok(()),
-            false => Err(no_token(name)),
-        }
-    }
-
-    fn logins(&self) -> Vec<SeenLogin> {
-        self.recent.list()
-    }
-
-    fn browsers(&self) -> Vec<BrowserSession> {
-        self.browsers.get().map(|sessions| sessions.list()).unwrap_or_default()
-    }
-
-    fn end_session<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), DirectoryError>> {
+    fn create_token(&self, draft: TokenDraft) -> DirectoryFuture<'_, BearerToken> {
+        let tokens = self.tokens.clone();
         Box::pin(async move {
-            if self.browsers.get().is_some_and(|sessions| sessions.end_by_id(id)) {
+            let token = blocking(move || tokens.create(&draft)).await?;
+            Ok(BearerToken::new(token.reveal().as_str()))
+        })
+    }
+
+    fn revoke_token<'a>(&'a self, name: &'a str) -> DirectoryFuture<'a, ()> {
+        let (tokens, named) = (self.tokens.clone(), name.to_owned());
+        Box::pin(async move {
+            match blocking(move || tokens.revoke(&named)).await? {
+                true => Ok(()),
+                false => Err(no_token(name)),
+            }
+        })
+    }
+
+    fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {
+        Box::pin(async move {
+            let seen = self.recent.list();
+            let present = seen.iter().map(|(login, seen)| {
+                Box::pin(self.is_present(login, seen)) as BoxFuture<'_, Result<bool, StoreError>>
+            });
+            let mut listed = Vec::new();
+            for ((_, seen), present) in seen.iter().zip(join_all(present.collect()).await) {
+                match present? {
+                    true => listed.push(seen.clone()),
+                    false => self.recent.forget(&seen.id),
+                }
+            }
+            Ok(listed)
+        })
+    }
+
+    fn browsers(&self) -> DirectoryFuture<'_, Vec<BrowserSession>> {
+        Box::pin(async move {
+            match self.browsers.get() {
+                Some(sessions) => Ok(sessions.list().await?),
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn end_session<'a>(&'a self, id: &'a str) -> DirectoryFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(sessions) = self.browsers.get()
+                && sessions.end_by_id(id).await?
+            {
                 return Ok(());
             }
-            let Some(login) = self.recent.login(id) else {
-                let text = format!("there is no session `{id}`");
-                return Err(DirectoryError::NotFound(text));
+            let seen = self.recent.login(id);
+            let is_ours = seen.as_ref().is_none_or(|(_, seen)| has_record(seen));
+            let login = match (seen, &self.logins) {
+                (Some((login, _)), _) => Some(login.to_string()),
+                // Another replica may have seen it.
+                (None, Some(logins)) => logins.login_of_session(id).await?,
+                (None, None) => None,
             };
+            let Some(login) = login else { return Err(no_session(id)) };
             let Some(logins) = &self.logins else {
                 let text = "this gateway issues no logins".to_owned();
                 return Err(DirectoryError::Failed(text));
             };
-            match logins.end_login(&login).await {
-                Ok(true) => {
-                    self.recent.forget(id);
-                    Ok(())
+            let has_ended = logins.end_login(&login).await?;
+            if has_ended || is_ours {
+                self.recent.forget(id);
+            }
+            match (has_ended, is_ours) {
+                (true, _) => Ok(()),
+                (false, true) => {
+                    Err(DirectoryError::NotFound(format!("session `{id}` has ended already")))
                 }
-                Ok(false) => {
+                (false, false) => {
                     let text = "the gateway did not issue the token of this login: its issuer has to revoke it";
                     Err(DirectoryError::Failed(text.to_owned()))
                 }
-                Err(error) => Err(DirectoryError::Failed(error.to_string())),
             }
         })
     }
 }
 
 impl AccessDirectory {
+    /// Whether a login that was seen has not ended, as far as the gateway can know.
+    async fn is_present(&self, login: &str, seen: &SeenLogin) -> Result<bool, StoreError> {
+        match &self.logins {
+            Some(logins) if has_record(seen) => logins.has_login(login).await,
+            Some(_) | None => Ok(true),
+        }
+    }
+
     const fn default_role(&self) -> Role {
         AccessControl::default_role(self.mode)
     }
+}
+
+/// Whether the gateway issued the token of a login, and so has a record of it. Tokens of other issuers name no client.
+const fn has_record(seen: &SeenLogin) -> bool {
+    seen.client.is_some()
+}
+
+/// Runs work that waits for files off the threads that serve requests.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TokenFileError> + Send + 'static,
+) -> Result<T, DirectoryError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(|error| DirectoryError::Failed(error.to_string()))??)
+}
+
+fn no_session(id: &str) -> DirectoryError {
+    DirectoryError::NotFound(format!("there is no session `{id}`"))
 }
 
 fn no_token(name: &str) -> DirectoryError {

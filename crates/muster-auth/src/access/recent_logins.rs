@@ -1,6 +1,6 @@
 //! The logins that requests came from since the gateway started.
 //!
-//! The storage of logins cannot be listed, and may be shared by several gateways. This is what one of them has seen.
+//! The storage of logins cannot be listed, and may be shared by several replicas. This is what one of them has seen.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,7 +34,7 @@ impl RecentLogins {
             }
         }
         let seen = SeenLogin {
-            id: session_id(&random::digest_of(&principal.login)),
+            id: login_session_id(&principal.login),
             user: principal.email.as_deref().unwrap_or(&principal.subject).to_owned(),
             name: principal.name.as_deref().map(str::to_owned),
             issuer: principal.issuer.to_string(),
@@ -48,23 +48,31 @@ impl RecentLogins {
         logins.insert(Arc::clone(&principal.login), seen);
     }
 
-    /// The logins, those of the last request first.
-    pub(super) fn list(&self) -> Vec<SeenLogin> {
-        let mut all: Vec<SeenLogin> = self.0.lock().values().cloned().collect();
-        all.sort_by_key(|login| std::cmp::Reverse(login.last_seen));
+    /// The logins with the ids of their records, those of the last request first.
+    pub(super) fn list(&self) -> Vec<(Arc<str>, SeenLogin)> {
+        let logins = self.0.lock();
+        let mut all: Vec<_> =
+            logins.iter().map(|(login, seen)| (Arc::clone(login), seen.clone())).collect();
+        all.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.last_seen));
         all
     }
 
     /// The login with an id.
-    pub(super) fn login(&self, id: &str) -> Option<Arc<str>> {
+    pub(super) fn login(&self, id: &str) -> Option<(Arc<str>, SeenLogin)> {
         let logins = self.0.lock();
-        logins.iter().find(|(_, known)| known.id == id).map(|(login, _)| Arc::clone(login))
+        let found = logins.iter().find(|(_, seen)| seen.id == id);
+        found.map(|(login, seen)| (Arc::clone(login), seen.clone()))
     }
 
     /// Forgets a login that has ended.
     pub(super) fn forget(&self, id: &str) {
         self.0.lock().retain(|_, known| known.id != id);
     }
+}
+
+/// The id of the session of a login.
+pub(crate) fn login_session_id(login: &str) -> String {
+    session_id(&random::digest_of(login))
 }
 
 /// The id of the session with this digest.
@@ -101,12 +109,12 @@ mod tests {
         let seen: Vec<_> = recent
             .list()
             .into_iter()
-            .map(|login| (login.user, login.first_seen, login.last_seen, login.requests))
+            .map(|(_, login)| (login.user, login.first_seen, login.last_seen, login.requests))
             .collect();
         let ann = || "ann@example.com".to_owned();
         assert_eq!(seen, [(ann(), 1, 3, 2), (ann(), 2, 2, 1)]);
-        let id = recent.list().first().unwrap().id.clone();
-        assert_eq!(recent.login(&id).as_deref(), Some("a"));
+        let id = recent.list().first().unwrap().1.id.clone();
+        assert_eq!(&*recent.login(&id).unwrap().0, "a");
         recent.forget(&id);
         assert!(recent.login(&id).is_none());
         for at in 0..MAX_LOGINS + 5 {

@@ -16,7 +16,7 @@ use super::{
     provider::{Identity, ProviderTokens},
     responses::OAuthError,
 };
-use crate::{random, store::StoreError};
+use crate::{access::recent_logins::login_session_id, random, store::StoreError};
 
 pub(super) use self::provider_tokens::LoginIdTokens;
 
@@ -80,6 +80,11 @@ pub(super) fn last_login_key(principal: &str) -> String {
     format!("last:{}", random::digest_of(principal))
 }
 
+/// The key of the login behind the id of a session, by which any replica can end it.
+fn session_key(session: &str) -> String {
+    format!("session:{session}")
+}
+
 impl Inner {
     /// Creates a login.
     pub(super) async fn create_login(
@@ -101,6 +106,8 @@ impl Inner {
         self.vault
             .put(&last_login_key(&principal), &login.id, self.config.session_duration)
             .await?;
+        let session = session_key(&login_session_id(&login.id));
+        self.vault.put(&session, &login.id, self.config.session_duration).await?;
         Ok(login)
     }
 
@@ -120,12 +127,20 @@ impl Inner {
         Ok(login.filter(|login| !self.remaining(login).is_zero()))
     }
 
+    /// The login behind the id of a session.
+    pub(super) async fn login_of_session(
+        &self,
+        session: &str,
+    ) -> Result<Option<String>, StoreError> {
+        self.vault.get(&session_key(session)).await
+    }
+
     /// Ends a login, which invalidates all its tokens.
     pub(super) async fn end_login(&self, id: &str) -> Result<(), StoreError> {
         self.vault.remove(&login_key(id)).await?;
         // After the removal: a validation in between would be cached again.
         self.tokens.evict_login(id);
-        Ok(())
+        self.vault.remove(&session_key(&login_session_id(id))).await
     }
 
     /// Ends a login at the user's request, and revokes its tokens at the provider.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use muster_api::access::{BrowserInfo, CreatedToken, LoginInfo, SessionList};
 use muster_core::{
     backend::CallContext,
+    call::Role,
     caller_directory::{
         BrowserSession, CallerDirectory, DirectoryError, SeenLogin, TokenDraft, parse_lifetime,
     },
@@ -39,7 +40,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
                 "operator": {"type": "boolean", "description": "Let its callers change the gateway: add servers, which run commands"},
             }})
         },
-        run: |handle, cx, args| Box::pin(async move { create(handle, cx, &args) }),
+        run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     CoreTool {
         name: "core_token_revoke",
@@ -51,16 +52,16 @@ pub(super) const TOOLS: &[CoreTool] = &[
                 "name": {"type": "string", "description": "The name of the token"},
             }})
         },
-        run: |handle, _, args| Box::pin(async move { revoke(handle, &args) }),
+        run: |handle, _, args| Box::pin(revoke(handle, args)),
     },
     CoreTool {
         name: "core_session_list",
         audience: ToolAudience::Operators,
         effect: None,
         summary: "List who is logged in: the logins that requests came from since the gateway started, and the browsers \
-                  at the console.",
+                  at the console. With several replicas, the logins are those that the answering replica has seen.",
         schema: || json!({"type": "object", "properties": {}}),
-        run: |handle, _, _| Box::pin(std::future::ready(sessions(handle))),
+        run: |handle, _, _| Box::pin(sessions(handle)),
     },
     CoreTool {
         name: "core_session_end",
@@ -95,10 +96,24 @@ fn tokens(handle: &Handle) -> ToolReply {
     Ok(object(&tokens.into_iter().map(token_info).collect::<Vec<_>>()))
 }
 
-fn create(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
+async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     // The results of steps are recorded on disk, and nobody would expect a secret there.
     if cx.caller.depth > 0 {
         return Err("a token cannot be created by a workflow, because its runs are recorded".into());
+    }
+    // A policy can let agents call this tool, but no token may have more rights than the caller that creates it, and the
+    // rights of an agent also depend on who it is.
+    if handle.role_of(cx.caller) == Role::Agent {
+        return Err("tokens are created by operators: ask one, or use `muster token create` on the gateway's machine".into());
+    }
+    let toolset = args.text("toolset");
+    if let Some(bound) = &cx.caller.toolset
+        && toolset != Some(&**bound)
+    {
+        let text = format!(
+            "you are limited to the toolset `{bound}`: the token needs `toolset: {bound}`, too"
+        );
+        return Err(text.into());
     }
     let name = args.text("name").ok_or("name is required")?;
     let lifetime = match args.text("expires") {
@@ -110,20 +125,20 @@ fn create(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let draft = TokenDraft {
         name: name.to_owned(),
         lifetime,
-        toolset: args.text("toolset").map(str::to_owned),
+        toolset: toolset.map(str::to_owned),
         operator: args.flag("operator"),
     };
-    let token = directory(handle)?.create_token(&draft).map_err(refused)?;
-    Ok(object(&CreatedToken { name: draft.name, token: token.reveal().to_owned() }))
+    let token = directory(handle)?.create_token(draft).await.map_err(refused)?;
+    Ok(object(&CreatedToken { name: name.to_owned(), token: token.reveal().to_owned() }))
 }
 
-fn revoke(handle: &Handle, args: &Args) -> ToolReply {
+async fn revoke(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
-    directory(handle)?.revoke_token(name).map_err(refused)?;
+    directory(handle)?.revoke_token(name).await.map_err(refused)?;
     Ok(format!("Revoked token `{name}`.").into())
 }
 
-fn sessions(handle: &Handle) -> ToolReply {
+async fn sessions(handle: &Handle) -> ToolReply {
     let login = |login: SeenLogin| LoginInfo {
         id: login.id,
         user: login.user,
@@ -143,9 +158,11 @@ fn sessions(handle: &Handle) -> ToolReply {
         local: session.is_local,
     };
     let directory = directory(handle)?;
+    let logins = directory.logins().await.map_err(refused)?;
+    let browsers = directory.browsers().await.map_err(refused)?;
     Ok(object(&SessionList {
-        logins: directory.logins().into_iter().map(login).collect(),
-        browsers: directory.browsers().into_iter().map(browser).collect(),
+        logins: logins.into_iter().map(login).collect(),
+        browsers: browsers.into_iter().map(browser).collect(),
     }))
 }
 

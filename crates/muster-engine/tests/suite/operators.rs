@@ -1,10 +1,17 @@
 //! Agents do not change the gateway, whatever way they try.
 
+use std::sync::{Arc, Mutex};
+
 use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
+    caller_directory::{
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
+        TokenDescription, TokenDraft,
+    },
     catalog::ToolAudience,
     client::NoClient,
+    credentials::BearerToken,
     json::raw,
     name::ToolName,
 };
@@ -289,4 +296,74 @@ async fn agents_know_only_of_servers_that_they_can_use() {
         call_as(&rig, &token("ci"), "core_service_status", arguments.clone()).await.unwrap();
     assert!(!total(&status), "{status}");
     assert!(total(&rig.call("core_service_status", arguments).await));
+}
+
+/// A directory that creates every token.
+#[derive(Debug, Default)]
+struct Tokens {
+    created: Mutex<Vec<TokenDraft>>,
+}
+
+impl CallerDirectory for Tokens {
+    fn caller(&self, _: &CallerQuery) -> Result<Caller, DirectoryError> {
+        Ok(Caller::local())
+    }
+
+    fn tokens(&self) -> Result<Vec<TokenDescription>, DirectoryError> {
+        Ok(Vec::new())
+    }
+
+    fn create_token(&self, draft: TokenDraft) -> DirectoryFuture<'_, BearerToken> {
+        self.created.lock().unwrap().push(draft);
+        Box::pin(std::future::ready(Ok(BearerToken::new("mst_x"))))
+    }
+
+    fn revoke_token<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn browsers(&self) -> DirectoryFuture<'_, Vec<BrowserSession>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn end_session<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_token_has_more_rights_than_its_creator() {
+    let policy = "default: enabled\ntools: {core_token_create: {}}\n\
+                  callers: [{tokens: [admin], operator: true}]\n";
+    let files =
+        [("policies/p.yaml", policy), ("toolsets/build.yaml", "tools: [core_token_create]\n")];
+    let directory = Arc::new(Tokens::default());
+    let port: Arc<dyn CallerDirectory> = Arc::<Tokens>::clone(&directory);
+    let rig = Rig::admitting(port, Fake::default(), &files);
+    let bound = |caller: Caller| Caller { toolset: Some("build".into()), ..caller };
+    let plain = json!({"name": "t"});
+    let as_operator = json!({"name": "t", "operator": true});
+    let in_toolset = json!({"name": "t", "toolset": "build"});
+    let in_other = json!({"name": "t", "toolset": "other"});
+    let cases = [
+        (token("ci"), &as_operator, false),
+        (token("ci"), &plain, false),
+        (bound(token("ci")), &in_toolset, false),
+        (bound(operator()), &plain, false),
+        (bound(operator()), &in_other, false),
+        (bound(operator()), &in_toolset, true),
+        (operator(), &plain, true),
+        (operator(), &as_operator, true),
+        (token("admin"), &as_operator, true),
+    ];
+    for (caller, arguments, is_created) in cases {
+        let said = call_as(&rig, &caller, "core_token_create", arguments.clone()).await.unwrap();
+        assert_eq!(!said.starts_with("E: "), is_created, "{caller:?} {arguments}: {said}");
+        let created = std::mem::take(&mut *directory.created.lock().unwrap());
+        assert_eq!(!created.is_empty(), is_created, "{caller:?} {arguments}");
+    }
 }

@@ -1,23 +1,33 @@
 //! Codes and sessions that every replica of the gateway knows.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use muster_core::shared::SharedState;
 use serde::{Deserialize, Serialize};
 
-use super::{CODE_TTL, Login, SESSION_TTL, Session};
+use super::{CODE_TTL, Login, MAX_SESSIONS, SESSION_TTL, Session};
 use crate::{
-    random::{self, digest_of},
+    random::digest_of,
     secret::Secret,
-    store::{StoreError, Vault},
+    store::{KeyValueStore, StoreError, Vault},
 };
 
 /// The key of the token of forms for callers without a session.
 const FORM_TOKEN: &str = "console-form-token";
 
+/// The set of the digests of cookies.
+const SESSIONS: &str = "console-sessions";
+
+const TTL: Duration = Duration::from_secs(SESSION_TTL);
+
 /// Codes and sessions in the state that replicas share, by the digest of the code or cookie.
 #[derive(Debug)]
-pub(super) struct SharedSessions(pub(super) Vault);
+pub(super) struct SharedSessions {
+    state: Arc<dyn SharedState>,
+    /// Typed values in the same state.
+    vault: Vault,
+}
 
 #[derive(Serialize, Deserialize)]
 struct StoredLogin {
@@ -33,40 +43,82 @@ struct StoredSession {
 }
 
 impl SharedSessions {
+    pub(super) fn new(state: Arc<dyn SharedState>) -> Self {
+        let vault = Vault::new(Arc::clone(&state) as Arc<dyn KeyValueStore>, None);
+        Self { state, vault }
+    }
+
     pub(super) async fn put_code(&self, code: &str, login: &Login) -> Result<(), StoreError> {
         let ttl = Duration::from_secs(CODE_TTL);
-        self.0.put(&code_key(code), &StoredLogin::of(login), ttl).await
+        self.vault.put(&code_key(code), &StoredLogin::of(login), ttl).await
     }
 
     /// Takes a code: it is good for one attempt at all replicas.
-    pub(super) async fn take_code(&self, code: &str) -> Option<Login> {
-        let stored: Option<StoredLogin> = known(self.0.take(&code_key(code)).await);
-        stored.map(StoredLogin::login)
+    pub(super) async fn take_code(&self, code: &str) -> Result<Option<Login>, StoreError> {
+        let stored: Option<StoredLogin> = self.vault.take(&code_key(code)).await?;
+        Ok(stored.map(StoredLogin::login))
     }
 
-    pub(super) async fn put_session(&self, cookie: &str, session: &Session) -> Option<()> {
+    /// Stores a session. The oldest make room.
+    pub(super) async fn put_session(
+        &self,
+        digest: &str,
+        session: &Session,
+    ) -> Result<(), StoreError> {
+        let mut earlier: Vec<(u64, String)> =
+            self.all().await?.into_iter().map(|(digest, one)| (one.login.began, digest)).collect();
+        earlier.sort();
+        let excess = (earlier.len() + 1).saturating_sub(MAX_SESSIONS);
+        for (_, oldest) in earlier.iter().take(excess) {
+            self.end(oldest).await?;
+        }
+        // The set first: a session that cannot be listed cannot be ended either.
+        self.state.join(SESSIONS, digest, TTL).await?;
         let form_token = session.form_token.reveal().clone();
         let stored = StoredSession { login: StoredLogin::of(&session.login), form_token };
-        let ttl = Duration::from_secs(SESSION_TTL);
-        known(self.0.put(&session_key(cookie), &stored, ttl).await.map(Some))
+        self.vault.put(&session_key(digest), &stored, TTL).await
     }
 
-    pub(super) async fn session(&self, cookie: &str) -> Option<Session> {
-        let stored: StoredSession = known(self.0.get(&session_key(cookie)).await)?;
-        let form_token = Secret::new(stored.form_token);
-        Some(Session { login: stored.login.login(), form_token })
+    pub(super) async fn session(&self, digest: &str) -> Result<Option<Session>, StoreError> {
+        let stored: Option<StoredSession> = self.vault.get(&session_key(digest)).await?;
+        Ok(stored.map(|stored| {
+            let form_token = Secret::new(stored.form_token);
+            Session { login: stored.login.login(), form_token }
+        }))
     }
 
-    pub(super) async fn end(&self, cookie: &str) {
-        known(self.0.remove(&session_key(cookie)).await.map(Some));
+    /// The sessions by the digests of their cookies.
+    pub(super) async fn all(&self) -> Result<BTreeMap<String, Session>, StoreError> {
+        let mut found = BTreeMap::new();
+        for digest in self.state.members(SESSIONS).await? {
+            match self.session(&digest).await? {
+                Some(session) => drop(found.insert(digest, session)),
+                None => self.state.leave(SESSIONS, &digest).await?,
+            }
+        }
+        Ok(found)
     }
 
-    /// The token of forms for callers without a session, the same at all replicas.
-    pub(super) async fn form_token(&self) -> Option<Secret> {
-        let ttl = Duration::from_secs(SESSION_TTL);
-        known(self.0.claim(FORM_TOKEN, &random::token().ok()?, ttl).await.map(Some))?;
-        let token: String = known(self.0.get(FORM_TOKEN).await)?;
-        Some(Secret::new(token))
+    /// Ends a session. Returns whether there was one.
+    pub(super) async fn end(&self, digest: &str) -> Result<bool, StoreError> {
+        let ended: Option<StoredSession> = self.vault.take(&session_key(digest)).await?;
+        self.state.leave(SESSIONS, digest).await?;
+        Ok(ended.is_some())
+    }
+
+    /// The token of forms for callers without a session, the same at all replicas: `own`, if there is none yet.
+    pub(super) async fn form_token(&self, own: &Secret) -> Result<Secret, StoreError> {
+        let text = |stored: Vec<u8>| {
+            String::from_utf8(stored).map(Secret::new).map_err(|_| StoreError::Unreadable)
+        };
+        if let Some(stored) = self.state.touch(FORM_TOKEN, TTL).await? {
+            return text(stored);
+        }
+        if self.state.claim(FORM_TOKEN, own.reveal().clone().into_bytes(), TTL).await? {
+            return Ok(own.clone());
+        }
+        // Another replica was faster.
+        self.state.get(FORM_TOKEN).await?.map_or_else(|| Ok(own.clone()), text)
     }
 }
 
@@ -90,18 +142,10 @@ impl StoredLogin {
     }
 }
 
-/// What is known; nothing while the storage is not available.
-fn known<T>(stored: Result<Option<T>, StoreError>) -> Option<T> {
-    stored.unwrap_or_else(|error| {
-        tracing::warn!("sessions of browsers: {error}");
-        None
-    })
-}
-
 fn code_key(code: &str) -> String {
     format!("console-code:{}", digest_of(code))
 }
 
-fn session_key(cookie: &str) -> String {
-    format!("console-session:{}", digest_of(cookie))
+fn session_key(digest: &str) -> String {
+    format!("console-session:{digest}")
 }

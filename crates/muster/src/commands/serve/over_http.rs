@@ -10,7 +10,7 @@ use muster_auth::{
 };
 use muster_config::settings::{Aggregator, Settings};
 use muster_console::{Console, ConsolePorts};
-use muster_core::json::raw;
+use muster_core::{json::raw, shared::ReplicaLink as _};
 use muster_engine::{engine::Engine, view::View};
 use muster_gateway::{dispatch::Dispatcher, front::Front};
 use muster_mcp::{
@@ -141,7 +141,7 @@ impl HttpGateway<'_> {
         let sessions = BrowserSessions::new(Arc::<AccessControl>::clone(guard), Clock::system())
             .map_err(|error| CommandError::new(error.to_string()))?;
         let sessions = match replica {
-            Some(replica) => sessions.shared_in(replicas::vault(replica)),
+            Some(replica) => sessions.shared_in(Arc::clone(replica.state())),
             None => sessions,
         };
         let calls = || Dispatcher::new(engine.state()).with_principals(engine.principals());
