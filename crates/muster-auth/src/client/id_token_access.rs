@@ -218,6 +218,7 @@ impl ExchangedToken {
             connector_id,
             scopes: &self.scopes,
             expected_issuer,
+            issuer_setting: "auth.tokenExchange.expectedIssuer",
             subject_token: id_token.reveal(),
             subject_token_type: ID_TOKEN,
             requested_token_type: ACCESS_TOKEN,

@@ -26,6 +26,8 @@ pub(crate) struct ExchangeRequest<'a> {
     pub(crate) scopes: &'a str,
     /// The issuer of the new token; empty for the URL of the endpoint without `/token`.
     pub(crate) expected_issuer: &'a str,
+    /// The setting of the issuer, for errors.
+    pub(crate) issuer_setting: &'a str,
     /// The token to exchange.
     pub(crate) subject_token: &'a str,
     /// Its type.
@@ -86,9 +88,10 @@ impl ExchangeRequest<'_> {
             return Ok(());
         }
         Err(ExchangeError::Refused(format!(
-            "token issuer mismatch: expected \"{}\", got \"{}\". Check auth.tokenExchange.expectedIssuer",
+            "token issuer mismatch: expected \"{}\", got \"{}\". Check {}",
             printable(expected),
-            printable(&issuer)
+            printable(&issuer),
+            self.issuer_setting
         )))
     }
 }

@@ -68,6 +68,7 @@ impl Inner {
             connector_id: &target.connector_id,
             scopes: &target.scopes,
             expected_issuer: &target.expected_issuer,
+            issuer_setting: "expectedIssuer of the target in tokenExchangeBroker.targets",
             subject_token,
             // Dex validates ID tokens, whatever else their issuer calls them.
             subject_token_type: if subject_token_type == JWT {
@@ -156,12 +157,16 @@ fn failed(audience: &str, error: ExchangeError) -> OAuthError {
             tracing::warn!("the issuer of tokens for {audience} is not available: {reason}");
             OAuthError::unavailable("the issuer of the audience is not available")
         }
-        ExchangeError::Failed(
-            TokenRequestError::Grant(reason)
-            | TokenRequestError::Client(reason)
-            | TokenRequestError::Other(reason),
-        )
+        // The subject token is not at fault: another one would not help.
+        ExchangeError::Failed(TokenRequestError::Client(reason))
         | ExchangeError::Refused(reason) => {
+            tracing::error!("the broker is not configured for {audience}: {reason}");
+            let text = "the gateway is not configured for the issuer of the audience";
+            OAuthError::new(StatusCode::BAD_GATEWAY, "server_error", text)
+        }
+        ExchangeError::Failed(
+            TokenRequestError::Grant(reason) | TokenRequestError::Other(reason),
+        ) => {
             tracing::warn!("no token for {audience}: {reason}");
             OAuthError::grant("the issuer of the audience does not accept the subject token")
         }

@@ -72,6 +72,11 @@ impl Inner {
     /// Looks up a client by its id.
     pub(super) async fn client(&self, id: &str) -> Result<RegisteredClient, OAuthError> {
         let unknown = || OAuthError::client("the client is unknown; register it again");
+        // First: an operator may choose any id.
+        let configured = self.config.broker.as_ref().and_then(|broker| broker.clients.get(id));
+        if let Some(secret) = configured {
+            return Ok(RegisteredClient::of_broker(id, secret));
+        }
         if id.starts_with("https://") {
             return match self.config.client_documents {
                 Some(policy) => self.fetch_client(id, policy).await,
@@ -80,10 +85,6 @@ impl Inner {
         }
         if id.len() > 200 {
             return Err(unknown());
-        }
-        let configured = self.config.broker.as_ref().and_then(|broker| broker.clients.get(id));
-        if let Some(secret) = configured {
-            return Ok(RegisteredClient::of_broker(id, secret));
         }
         let key = client_key(id);
         let client: RegisteredClient = self.vault.get(&key).await?.ok_or_else(unknown)?;

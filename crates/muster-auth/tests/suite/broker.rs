@@ -23,6 +23,8 @@ use super::{
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const SECRET: &str = "canary-broker-secret";
+/// A configured client whose id looks like the URL of a client metadata document.
+const URL_CLIENT: &str = "https://agent.example/id";
 
 /// A gateway with a broker, and the issuer of the audience `mcp`.
 struct Site {
@@ -46,8 +48,12 @@ impl Site {
         };
         let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let broker = BrokerConfig {
-            clients: BTreeMap::from([("agent".to_owned(), random::digest_of(SECRET))]),
-            client_audiences: BTreeMap::from([("agent".to_owned(), list(&["mcp", "gone"]))]),
+            clients: ["agent", URL_CLIENT]
+                .map(|id| (id.to_owned(), random::digest_of(SECRET)))
+                .into(),
+            client_audiences: ["agent", URL_CLIENT]
+                .map(|id| (id.to_owned(), list(&["mcp", "gone"])))
+                .into(),
             targets: BTreeMap::from([
                 ("mcp".to_owned(), target.clone()),
                 ("secret".to_owned(), target),
@@ -115,6 +121,7 @@ impl Site {
 async fn a_token_of_a_trusted_issuer_becomes_one_for_the_audience() {
     let tasks = TaskTracker::new();
     let site = Site::new(&tasks).await;
+    site.exchange(&[("client_id", URL_CLIENT)]).await.unwrap();
     let issued = site.exchange(&[]).await.unwrap();
     assert_eq!(issued["issued_token_type"], ID_TOKEN);
     assert_eq!(issued["token_type"], "Bearer");
@@ -186,7 +193,7 @@ async fn a_token_of_another_issuer_than_expected_is_not_passed_on() {
     let site = Site::new(&tasks).await;
     site.downstream_says("https://evil.example");
     let error = site.exchange(&[]).await.unwrap_err();
-    assert!(error.starts_with("400 invalid_grant: the issuer of the audience"), "{error}");
+    assert!(error.starts_with("502 server_error: the gateway is not configured"), "{error}");
     assert!(!error.contains("evil"), "{error}");
     *site.downstream.document.lock().unwrap() = json!({"error": "access_denied"}).to_string();
     let error = site.exchange(&[]).await.unwrap_err();
