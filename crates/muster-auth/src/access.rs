@@ -42,7 +42,7 @@ const TOKEN_LOGIN: &str = "token/";
 /// Root can read every file and every process.
 const ROOT: u32 = 0;
 
-/// The gateway's own user, read once: requests are not to make system calls.
+/// The gateway's own user, read once, so that requests make no system call.
 static OWN_USER: LazyLock<u32> = LazyLock::new(|| geteuid().as_raw());
 
 /// Callers from other machines, where the gateway requires no login.

@@ -70,7 +70,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Reads a file; `None` if there is none. A link, a file of another user and one that others have access to are errors.
-/// A file that others may read can be a link that this user or root made: so Kubernetes mounts Secrets.
+/// A file that others may read can be a link that this user or root made, which is how Kubernetes mounts Secrets.
 pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
     let target = match privacy {
         FilePrivacy::OwnerOnly => None,

@@ -74,7 +74,7 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
     if settings.aggregator.limits.concurrent_calls == 0 {
         findings.push(warning(
             "calls-unlimited",
-            "`aggregator.limits.concurrentCalls: 0` lets one caller take every call",
+            "`aggregator.limits.concurrentCalls: 0` lets one caller use the gateway's whole capacity",
             "remove it, or set the number of calls that one caller may run at a time",
         ));
     }
