@@ -34,7 +34,8 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 pub use self::{
-    client_credentials::SecretLocation, post_login_redirects::PostLoginRedirects,
+    client_credentials::SecretLocation,
+    post_login_redirects::{InvalidRedirect, PostLoginRedirects},
     web_pages::OAuthClientPages,
 };
 use self::{
@@ -53,7 +54,7 @@ use crate::{
         same_issuer,
     },
     secret::Secret,
-    server::AuthServer,
+    server::{AuthServer, rate_limit::RateLimit},
     store::Vault,
 };
 
@@ -91,7 +92,7 @@ pub struct OAuthClientOptions {
     pub browser_logins: Option<AuthServer>,
     /// Whether browsers on this machine must belong to the gateway's own user, where it requires no logins.
     pub own_browsers_only: bool,
-    /// The pages that a login link may name for the time after the login.
+    /// The pages to redirect to after a login, which its link may name.
     pub redirects: PostLoginRedirects,
 }
 
@@ -149,6 +150,8 @@ pub struct OAuthClient {
     step_up: StepUp,
     /// Serializes updates of each owner's index of issuers.
     index_locks: KeyedLock,
+    /// Limits requests for the pages of logins.
+    page_limit: RateLimit,
 }
 
 /// The issuer that was discovered for a server.
@@ -199,6 +202,7 @@ impl OAuthClient {
             issuers: Lock::default(),
             step_up: StepUp::default(),
             index_locks: KeyedLock::default(),
+            page_limit: RateLimit::new(100, Duration::from_millis(20)),
         })
     }
 

@@ -13,14 +13,14 @@ mod logins;
 mod metadata;
 mod params;
 mod provider;
-mod rate_limit;
+pub(crate) mod rate_limit;
 mod redirect_uri;
 mod responses;
 mod token;
 mod token_cache;
 mod trusted_proxies;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -188,6 +188,11 @@ impl AuthServer {
     ) -> Response<Bytes> {
         let reply = self.0.browser_login(headers, return_to).await;
         reply.unwrap_or_else(|error| responses::error(&error))
+    }
+
+    /// The address of the client behind trusted proxies.
+    pub(crate) fn client_ip(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+        self.0.config.proxies.client_ip(headers, peer)
     }
 
     /// The issuer of the identity provider.

@@ -1,6 +1,6 @@
 //! The login flow at a server's issuer: from the URL that a user opens to the callback.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     call::Owner,
@@ -52,7 +52,7 @@ struct LoginFlow {
     bound_url: Option<String>,
     /// The issuer's page, if the link leads there through the gateway in any browser.
     #[serde(default)]
-    free_url: Option<String>,
+    unbound_url: Option<String>,
 }
 
 /// A login whose link leads through the gateway.
@@ -69,13 +69,21 @@ pub(super) struct LinkedFlow {
 pub(super) struct LoginWaiter {
     person: LoginSubject,
     arrived: Arc<dyn LoginObserver>,
+    /// When the login began, in seconds since 1970.
+    began: u64,
 }
 
 /// The result of a login, as the callback page shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LoginResult {
     /// The user is logged in; `connect_error` says why the server is not connected.
-    SignedIn { server: String, user: Option<String>, connect_error: Option<String> },
+    SignedIn {
+        server: String,
+        user: Option<String>,
+        /// Whether the browser was checked to be the user's.
+        is_bound: bool,
+        connect_error: Option<String>,
+    },
     /// The login failed: a title and a reason.
     Failed(&'static str, String),
 }
@@ -121,14 +129,15 @@ impl OAuthClient {
             resource,
             scope,
             bound_url: is_bound.then(|| pending.url.clone()),
-            free_url: (!is_bound && !self.options.redirects.is_empty())
+            unbound_url: (!is_bound && !self.options.redirects.is_empty())
                 .then(|| pending.url.clone()),
         };
-        let is_linked = flow.bound_url.is_some() || flow.free_url.is_some();
+        let is_linked = flow.bound_url.is_some() || flow.unbound_url.is_some();
         let stored = self.vault.put(&flow_key(&pending.state), &flow, FLOW_TTL).await;
         stored.map_err(|error| LoginError::Unavailable(error.to_string()))?;
         let link = is_linked.then(|| self.link(&pending.state, None));
-        self.add_waiter(pending.state, LoginWaiter { person: person.clone(), arrived });
+        let (person, began) = (person.clone(), self.clock.now());
+        add_waiter(&mut self.waiters.lock(), pending.state, LoginWaiter { person, arrived, began });
         Ok(link.unwrap_or(pending.url))
     }
 
@@ -157,7 +166,7 @@ impl OAuthClient {
     /// The login of a state, if its link leads through the gateway.
     pub(super) async fn linked_flow(&self, state: &str) -> Result<Option<LinkedFlow>, StoreError> {
         let flow: Option<LoginFlow> = self.vault.get(&flow_key(state)).await?;
-        Ok(flow.and_then(|flow| match (flow.bound_url, flow.free_url) {
+        Ok(flow.and_then(|flow| match (flow.bound_url, flow.unbound_url) {
             (Some(url), _) => Some(LinkedFlow { owner: Some(flow.owner.1), url }),
             (None, url) => Some(LinkedFlow { owner: None, url: url? }),
         }))
@@ -170,7 +179,7 @@ impl OAuthClient {
 
     /// The page that the browser goes to after a login.
     pub(super) async fn take_redirect(&self, state: &str) -> Option<String> {
-        // Without the page the login is as good.
+        // The redirect is optional: a storage error must not fail the login.
         self.vault.take(&redirect_key(state)).await.ok().flatten()
     }
 
@@ -198,17 +207,18 @@ impl OAuthClient {
                 return LoginResult::Failed(INCOMPLETE, LoginError::from(error).to_string());
             }
         }
-        let LoginFlow { server, user, .. } = flow;
+        let LoginFlow { server, user, bound_url, .. } = flow;
+        let is_bound = bound_url.is_some();
         let connect_error = match waiter {
             None => None,
-            Some(LoginWaiter { person, arrived }) => {
+            Some(LoginWaiter { person, arrived, .. }) => {
                 match timeout(CONNECT_TIMEOUT, arrived.logged_in(person, server.clone())).await {
                     Ok(connected) => connected.err(),
                     Err(_) => Some("the server takes long to answer".to_owned()),
                 }
             }
         };
-        LoginResult::SignedIn { server, user, connect_error }
+        LoginResult::SignedIn { server, user, is_bound, connect_error }
     }
 
     /// Takes the flow of a callback out of the storage: a callback works once.
@@ -254,7 +264,7 @@ impl OAuthClient {
             refresh: None,
             superseded: Vec::new(),
             id: None,
-            access: std::collections::BTreeMap::new(),
+            access: BTreeMap::new(),
         };
         grant.update(&flow.resource, response, self.clock.now());
         if let Some(token) = grant.access.get_mut(&flow.resource) {
@@ -262,14 +272,21 @@ impl OAuthClient {
         }
         Ok(grant)
     }
+}
 
-    fn add_waiter(&self, state: String, waiter: LoginWaiter) {
-        let mut waiters = self.waiters.lock();
-        if waiters.len() >= super::MAX_ENTRIES {
-            waiters.clear();
-        }
-        waiters.insert(state, waiter);
+/// Adds a waiter. Where there are too many, those whose logins have expired make room, or else the oldest.
+fn add_waiter(waiters: &mut BTreeMap<String, LoginWaiter>, state: String, waiter: LoginWaiter) {
+    if waiters.len() >= super::MAX_ENTRIES {
+        let now = waiter.began;
+        waiters.retain(|_, other| now.saturating_sub(other.began) < FLOW_TTL.as_secs());
     }
+    if waiters.len() >= super::MAX_ENTRIES {
+        let oldest = waiters.iter().min_by_key(|(_, other)| other.began);
+        if let Some(oldest) = oldest.map(|(state, _)| state.clone()) {
+            waiters.remove(&oldest);
+        }
+    }
+    waiters.insert(state, waiter);
 }
 
 fn callback_failed(error: CallbackError) -> LoginResult {
@@ -316,5 +333,45 @@ fn decode_owner((is_subject, id): &(bool, String)) -> Owner {
     match is_subject {
         true => Owner::Subject(id.as_str().into()),
         false => Owner::Session(id.as_str().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use muster_core::{
+        backend::BoxFuture,
+        call::Owner,
+        logins::{LoginObserver, LoginSubject},
+    };
+
+    use super::{FLOW_TTL, LoginWaiter, add_waiter};
+    use crate::client::MAX_ENTRIES;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl LoginObserver for Nobody {
+        fn logged_in(&self, _: LoginSubject, _: String) -> BoxFuture<'_, Result<(), String>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[test]
+    fn a_new_login_does_not_drop_those_in_progress() {
+        let waiter = |began: u64| {
+            let person = LoginSubject { owner: Owner::Session("s".into()), principal: None };
+            LoginWaiter { person, arrived: Arc::new(Nobody), began }
+        };
+        let mut waiters = BTreeMap::new();
+        for number in 0..=MAX_ENTRIES {
+            let began = u64::from(number > 0);
+            add_waiter(&mut waiters, format!("{number}"), waiter(began));
+        }
+        assert_eq!(waiters.len(), MAX_ENTRIES);
+        assert!(!waiters.contains_key("0"), "the oldest made room");
+        add_waiter(&mut waiters, "late".to_owned(), waiter(1 + FLOW_TTL.as_secs()));
+        assert_eq!(waiters.len(), 1, "the others have expired");
     }
 }

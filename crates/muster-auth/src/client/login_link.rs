@@ -36,18 +36,9 @@ impl OAuthClientPages {
             pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
         };
         let state = parameter("state").unwrap_or_default();
-        let redirect = parameter("redirect").filter(|url| {
-            let is_allowed = self.0.options.redirects.allows(url);
-            if !is_allowed {
-                tracing::warn!(
-                    "a login link names {}, which is not in `postLoginRedirectAllowlist`: ignored",
-                    printable(url)
-                );
-            }
-            is_allowed
-        });
         match self.0.linked_flow(&state).await {
             Ok(Some(flow)) => {
+                let redirect = parameter("redirect").filter(|url| self.allows_redirect(url));
                 let redirect = redirect.as_deref();
                 if let Some(refusal) = self.refuse_browser(headers, &flow, &state, redirect).await {
                     return refusal;
@@ -66,6 +57,18 @@ impl OAuthClientPages {
             ),
             Err(error) => unavailable(&error.to_string()),
         }
+    }
+
+    /// Whether a login link may name a page to redirect to.
+    fn allows_redirect(&self, url: &str) -> bool {
+        let is_allowed = self.0.options.redirects.allows(url);
+        if !is_allowed {
+            tracing::warn!(
+                "a login link names {}, which is not in `postLoginRedirectAllowlist`: ignored",
+                printable(url)
+            );
+        }
+        is_allowed
     }
 
     /// The response to a callback in a browser that is not the owner's; `None` if it may proceed.

@@ -1,20 +1,29 @@
 //! The pages that a browser may be sent to after a login at a server.
 
 use muster_net::Url;
+use thiserror::Error;
 
 use crate::oauth::with_query;
 
 /// The parameter that tells the page which server the user has logged in to.
 const SERVER: &str = "server";
 
+/// An entry of the allow-list that could match no page.
+#[derive(Debug, Error)]
+#[error(
+    "`{0}` is not the URL of a page: it must begin with `https://` or `http://`, without a user or `..`"
+)]
+pub struct InvalidRedirect(String);
+
 /// The allow-list of pages: each is allowed together with what is below it.
 #[derive(Debug, Clone, Default)]
-pub struct PostLoginRedirects(Vec<String>);
+pub struct PostLoginRedirects(Vec<Url>);
 
 impl PostLoginRedirects {
     /// A list of URLs.
-    pub fn new(allowed: &[String]) -> Self {
-        Self(allowed.to_vec())
+    pub fn new(allowed: &[String]) -> Result<Self, InvalidRedirect> {
+        let pages = allowed.iter().map(|url| page(url).ok_or_else(|| InvalidRedirect(url.clone())));
+        pages.collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether there is none.
@@ -25,10 +34,10 @@ impl PostLoginRedirects {
     /// Whether a browser may be sent to a URL.
     pub(super) fn allows(&self, url: &str) -> bool {
         let Some(url) = page(url) else { return false };
-        self.0.iter().filter_map(|allowed| page(allowed)).any(|allowed| {
+        self.0.iter().any(|allowed| {
             let (base, path) = (allowed.path().trim_end_matches('/'), url.path());
             let rest = path.strip_prefix(base);
-            url.is_same_origin(&allowed)
+            url.is_same_origin(allowed)
                 && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     }
@@ -52,8 +61,9 @@ pub(super) fn with_server(url: &str, server: &str) -> String {
         url.split_once('#').map_or((url, None), |(page, rest)| (page, Some(rest)));
     let (path, query) = page.split_once('?').unwrap_or((page, ""));
     let others = query.split('&').filter(|pair| {
-        let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-        !pair.is_empty() && name != SERVER
+        // Decoded: the page would read `%73erver` as the same name.
+        let mut decoded = form_urlencoded::parse(pair.as_bytes());
+        decoded.next().is_some_and(|(name, _)| name != SERVER)
     });
     let others: Vec<&str> = others.collect();
     let mut url = path.to_owned();
@@ -71,7 +81,7 @@ mod tests {
     #[test]
     fn pages_at_and_below_an_allowed_url() {
         let list = ["https://ui.example/app", "http://localhost:3000"].map(str::to_owned);
-        let list = PostLoginRedirects::new(&list);
+        let list = PostLoginRedirects::new(&list).unwrap();
         for url in [
             "https://ui.example/app",
             "https://ui.example/app/",
@@ -104,6 +114,10 @@ mod tests {
         ] {
             assert!(!list.allows(url), "{url}");
         }
+        for url in ["ui.example/app", "https://ui.example/a/../b", "https://me@ui.example", ""] {
+            let error = PostLoginRedirects::new(&[url.to_owned()]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{url}` is not the URL of a page")), "{error}");
+        }
         assert!(!PostLoginRedirects::default().allows("https://ui.example/app"));
     }
 
@@ -116,5 +130,6 @@ mod tests {
             "https://ui.example/app?x=1&server=a+b#t",
         );
         check("https://ui.example/?server=1&server", "https://ui.example/?server=a+b");
+        check("https://ui.example/?%73erver=evil&x=%26", "https://ui.example/?x=%26&server=a+b");
     }
 }

@@ -1,6 +1,6 @@
 //! The web pages of the gateway as an OAuth client: the callback, and its client metadata document.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -54,10 +54,17 @@ impl credentials::WebPages for OAuthClientPages {
                 return not_allowed();
             }
             let query = request.uri().query().unwrap_or_default();
-            match request.uri().path() {
-                START_PATH => return self.start(request.headers(), query).await,
+            let is_start = match request.uri().path() {
+                START_PATH => true,
                 path if path != self.0.options.callback_path => return self.document(),
-                _ => (),
+                _ => false,
+            };
+            if !self.0.page_limit.allows(self.client_ip(&request, peer)) {
+                let text = "Too many requests came from your address. Try again in a moment.";
+                return page::message(StatusCode::TOO_MANY_REQUESTS, "Too many requests", text);
+            }
+            if is_start {
+                return self.start(request.headers(), query).await;
             }
             if self.0.options.own_browsers_only && peer.ip().is_loopback() && !is_own_user(peer) {
                 let text = "This browser belongs to another user of the machine than the gateway.";
@@ -73,16 +80,26 @@ impl credentials::WebPages for OAuthClientPages {
                 None => None,
             };
             match (self.0.finish(params).await, redirect) {
-                (LoginResult::SignedIn { server, .. }, Some(url)) => {
+                (LoginResult::SignedIn { server, user, is_bound, .. }, Some(url))
+                    if is_bound || user.is_none() =>
+                {
                     page::redirect(StatusCode::SEE_OTHER, &with_server(&url, &server))
                 }
-                (result, _) => result_page(&result),
+                (result, redirect) => result_page(&result, redirect.as_deref()),
             }
         })
     }
 }
 
 impl OAuthClientPages {
+    /// The address that a request came from.
+    fn client_ip(&self, request: &Request<Bytes>, peer: &Peer) -> IpAddr {
+        match &self.0.options.browser_logins {
+            Some(logins) => logins.client_ip(request.headers(), peer.ip()),
+            None => peer.ip(),
+        }
+    }
+
     fn document(&self) -> Response<Bytes> {
         let options = &self.0.options;
         let (id, redirect) = (options.document_url(), options.callback_url());
@@ -113,9 +130,10 @@ impl OAuthClientPages {
     }
 }
 
-fn result_page(result: &LoginResult) -> Response<Bytes> {
+/// The result of a login. A page to go on to is linked, for users who are to read the result first.
+fn result_page(result: &LoginResult, redirect: Option<&str>) -> Response<Bytes> {
     let (status, title, text) = match result {
-        LoginResult::SignedIn { server, user, connect_error } => {
+        LoginResult::SignedIn { server, user, connect_error, .. } => {
             // The URL may have come from an attacker, who would have the login now: name the user.
             let user = user.as_ref().map(|user| {
                 format!(
@@ -133,7 +151,14 @@ fn result_page(result: &LoginResult) -> Response<Bytes> {
         }
         LoginResult::Failed(title, text) => (StatusCode::BAD_REQUEST, *title, text.clone()),
     };
-    page::message(status, title, &text)
+    match (result, redirect) {
+        (LoginResult::SignedIn { server, .. }, Some(url)) => {
+            let (text, url) = (page::escape(&text), page::escape(&with_server(url, server)));
+            let body = format!("<p>{text}</p><p><a href=\"{url}\">Continue</a></p>");
+            page::html(status, &page::document(title, &body))
+        }
+        _ => page::message(status, title, &text),
+    }
 }
 
 fn not_allowed() -> Response<Bytes> {
@@ -153,7 +178,8 @@ mod tests {
         let server = "<script>alert(1)</script>".to_owned();
         let user = Some("<b>Eve</b>".to_owned());
         let connect_error = Some("'\"&".to_owned());
-        let page = result_page(&LoginResult::SignedIn { server, user, connect_error });
+        let result = LoginResult::SignedIn { server, user, is_bound: false, connect_error };
+        let page = result_page(&result, Some("https://ui.example/?\"><script>"));
         let body = String::from_utf8_lossy(page.body()).into_owned();
         assert!(!body.contains("<script>") && !body.contains("<b>"), "{body}");
         assert!(body.contains("&lt;script&gt;") && body.contains("&#39;&quot;&amp;"), "{body}");

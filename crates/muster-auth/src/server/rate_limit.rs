@@ -15,7 +15,7 @@ const MAX_TRACKED: usize = 10_000;
 
 /// A rate limiter: a token bucket for each address.
 #[derive(Debug)]
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     interval: Duration,
     burst: u32,
     /// When the bucket of an address will be full again.
@@ -24,12 +24,12 @@ pub(super) struct RateLimit {
 
 impl RateLimit {
     /// Allows `burst` requests at once, and one more after each `interval`.
-    pub(super) fn new(burst: u32, interval: Duration) -> Self {
+    pub(crate) fn new(burst: u32, interval: Duration) -> Self {
         Self { interval, burst, full: Lock::default() }
     }
 
     /// Counts a request of an address, and returns whether it is within the limit.
-    pub(super) fn allows(&self, peer: IpAddr) -> bool {
+    pub(crate) fn allows(&self, peer: IpAddr) -> bool {
         self.allows_at(peer, Instant::now())
     }
 

@@ -48,7 +48,7 @@ impl Links {
         let options = OAuthClientOptions {
             policy: AddressPolicy::Loopback,
             browser_logins: Some(world.server.clone()),
-            redirects: PostLoginRedirects::new(&["https://ui.example/app".to_owned()]),
+            redirects: PostLoginRedirects::new(&["https://ui.example/app".to_owned()]).unwrap(),
             ..OAuthClientOptions::new(BASE)
         };
         let http = HttpClient::new(Arc::new(TrustStore::system()));
@@ -179,7 +179,7 @@ async fn without_logins_a_link_leads_through_the_gateway_if_it_may_lead_on() {
     let vault = Vault::new(Arc::new(MemoryStore::new(clock.clone())), None);
     let options = OAuthClientOptions {
         policy: AddressPolicy::Loopback,
-        redirects: PostLoginRedirects::new(&["http://localhost:3000".to_owned()]),
+        redirects: PostLoginRedirects::new(&["http://localhost:3000".to_owned()]).unwrap(),
         ..OAuthClientOptions::new(BASE)
     };
     let http = HttpClient::new(Arc::new(TrustStore::system()));
@@ -198,6 +198,32 @@ async fn without_logins_a_link_leads_through_the_gateway_if_it_may_lead_on() {
     let callback = format!("/oauth/proxy/callback?state={state}&code=good");
     let reply = links.open(&callback, "").await;
     assert_eq!(location(&reply), "http://localhost:3000/?server=mcp");
+
+    // Anybody may have opened the link of a user: the page says whose login it is now.
+    let mut world = World::new().await;
+    let (eve, _) = log_in(&mut world, "eve").await;
+    let link = links.begin(&eve).await.unwrap();
+    let page = links.open(&format!("{link}&redirect=http://localhost:3000/"), "").await;
+    let state = parameter(&location(&page), "state").unwrap();
+    let reply = links.open(&format!("/oauth/proxy/callback?state={state}&code=good"), "").await;
+    assert_eq!((reply.status().as_u16(), location(&reply).as_str()), (200, ""));
+    let text = text_of(&reply);
+    assert!(text.contains("uses this sign-in from now on"), "{text}");
+    assert!(text.contains("<a href=\"http://localhost:3000/?server=mcp\">"), "{text}");
+}
+
+#[tokio::test]
+async fn pages_of_logins_are_rate_limited() {
+    let world = World::new().await;
+    let tasks = TaskTracker::new();
+    let links = Links::new(&world, &tasks).await;
+    for path in ["/oauth/proxy/start?state=guess", "/oauth/proxy/callback?state=guess&code=x"] {
+        let mut statuses = Vec::new();
+        for _ in 0..150 {
+            statuses.push(links.open(path, "").await.status().as_u16());
+        }
+        assert!(statuses.contains(&429), "{path}: {statuses:?}");
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use muster_core::{
 use serde_json::{Value, json};
 
 use crate::{
+    fake::Fake,
     people::{known, someone},
     rig::{REMOTE, Rig, operator},
 };

@@ -62,7 +62,8 @@ pub(super) fn of(
         policy,
         own_browsers_only: logins.is_none() && mode != AccessMode::Open,
         browser_logins: logins.filter(|logins| binds_links(config, logins, mode)).cloned(),
-        redirects: PostLoginRedirects::new(&config.post_login_redirect_allowlist),
+        redirects: PostLoginRedirects::new(&config.post_login_redirect_allowlist)
+            .map_err(|error| failed(format!("`postLoginRedirectAllowlist`: {error}")))?,
         ..defaults
     };
     if options.client_secret.is_some() && options.client_issuer.is_empty() {
