@@ -83,8 +83,16 @@ pub trait SharedState: KeyValueStore {
         limits: LogLimits,
     ) -> StoreFuture<'a, bool>;
 
-    /// The entries of a log after a position, oldest first, each with its position.
-    fn entries<'a>(&'a self, log: &'a str, after: u64) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>>;
+    /// The entries of a log after a position, oldest first, each with its position; at most `limit`.
+    fn entries<'a>(
+        &'a self,
+        log: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>>;
+
+    /// Begins the TTL of a log again; `false` if the log does not exist.
+    fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool>;
 
     /// Adds a member to a set, whose TTL begins again.
     fn join<'a>(&'a self, set: &'a str, member: &'a str, ttl: Duration) -> StoreFuture<'a, ()>;

@@ -21,12 +21,19 @@ const SWEEP_INTERVAL: u64 = 60;
 /// The estimated overhead of an entry beyond its key and value.
 const ENTRY_OVERHEAD: usize = 100;
 
+/// The bounds of a store.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    entries: usize,
+    bytes: usize,
+}
+
 /// A store in this process.
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Clock,
     state: Lock<State>,
-    max_bytes: usize,
+    limits: Limits,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +42,8 @@ struct State {
     /// The size of all entries, and of the short-lived ones.
     bytes: usize,
     short_lived_bytes: usize,
+    /// The number of short-lived entries.
+    short_lived: usize,
     /// When expired values were last evicted.
     swept: u64,
 }
@@ -63,6 +72,7 @@ impl State {
         self.bytes += size;
         if entry.is_short_lived {
             self.short_lived_bytes += size;
+            self.short_lived += 1;
         }
         self.entries.insert(key.to_owned(), entry);
     }
@@ -73,15 +83,16 @@ impl State {
         self.bytes -= size;
         if entry.is_short_lived {
             self.short_lived_bytes -= size;
+            self.short_lived -= 1;
         }
         Some(entry)
     }
 
-    fn has_room(&self, key: &str, entry: &Entry, max_bytes: usize) -> bool {
-        let (count, size) = (self.entries.len() + 1, entry.size(key));
-        let all = count <= MAX_ENTRIES && self.bytes + size <= max_bytes;
-        let short_lived =
-            count <= MAX_ENTRIES / 2 && self.short_lived_bytes + size <= max_bytes / 2;
+    fn has_room(&self, key: &str, entry: &Entry, limits: Limits) -> bool {
+        let size = entry.size(key);
+        let all = self.entries.len() < limits.entries && self.bytes + size <= limits.bytes;
+        let short_lived = self.short_lived < limits.entries / 2
+            && self.short_lived_bytes + size <= limits.bytes / 2;
         all && (short_lived || !entry.is_short_lived)
     }
 
@@ -103,10 +114,11 @@ impl State {
 impl MemoryStore {
     /// An empty store.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, state: Lock::default(), max_bytes: MAX_BYTES }
+        let limits = Limits { entries: MAX_ENTRIES, bytes: MAX_BYTES };
+        Self { clock, state: Lock::default(), limits }
     }
 
-    /// Sets a value if `condition` holds for the one that there is.
+    /// Sets a value if `condition` holds for the current one.
     pub(crate) fn set_if(
         &self,
         key: &str,
@@ -121,13 +133,13 @@ impl MemoryStore {
         if !condition(state.get(key, now).map(|entry| entry.value.as_slice())) {
             return Ok(false);
         }
-        let full = !state.has_room(key, &entry, self.max_bytes);
+        let full = !state.has_room(key, &entry, self.limits);
         // A sweep visits every entry: when the store is full, at most once a second.
         if now >= state.swept.saturating_add(SWEEP_INTERVAL) || full && now > state.swept {
             state.sweep(now);
         }
         let exists = state.entries.contains_key(key);
-        if !exists && !state.has_room(key, &entry, self.max_bytes) {
+        if !exists && !state.has_room(key, &entry, self.limits) {
             return Err(StoreError::Unavailable("it is full".to_owned()));
         }
         state.insert(key, entry);
@@ -168,11 +180,11 @@ impl KeyValueStore for MemoryStore {
     }
 
     fn replace<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
-        Box::pin(std::future::ready(self.set_if(key, value, ttl, |there| there.is_some())))
+        Box::pin(std::future::ready(self.set_if(key, value, ttl, |current| current.is_some())))
     }
 
     fn claim<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
-        Box::pin(std::future::ready(self.set_if(key, value, ttl, |there| there.is_none())))
+        Box::pin(std::future::ready(self.set_if(key, value, ttl, |current| current.is_none())))
     }
 
     fn take<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
@@ -203,7 +215,7 @@ mod tests {
 
     use muster_core::shared::KeyValueStore as _;
 
-    use super::MemoryStore;
+    use super::{Limits, MemoryStore};
     use crate::clock::Clock;
 
     const MINUTES: Duration = Duration::from_secs(10 * 60);
@@ -214,7 +226,8 @@ mod tests {
         let time = Arc::new(AtomicU64::new(1000));
         let shared = Arc::clone(&time);
         let clock = Clock::new(move || shared.load(Ordering::Relaxed));
-        (MemoryStore { max_bytes: 20_000, ..MemoryStore::new(clock) }, time)
+        let limits = Limits { entries: 1000, bytes: 20_000 };
+        (MemoryStore { limits, ..MemoryStore::new(clock) }, time)
     }
 
     async fn fits(memory: &MemoryStore, key: &str, ttl: Duration) -> bool {
@@ -243,6 +256,19 @@ mod tests {
         assert!(fits(&memory, "one more", MINUTES).await);
         let state = memory.state.lock();
         assert_eq!((state.entries.len(), state.bytes, state.short_lived_bytes), (11, 11_000, 1000));
+    }
+
+    #[tokio::test]
+    async fn many_logins_leave_room_for_a_new_one() {
+        let store = MemoryStore::new(Clock::system());
+        let store = MemoryStore { limits: Limits { entries: 10, bytes: 20_000 }, ..store };
+        for number in 0..7 {
+            store.put(&format!("login{number}"), vec![0], DAYS).await.unwrap();
+        }
+        for number in 0..3 {
+            store.put(&format!("flow{number}"), vec![0], MINUTES).await.unwrap();
+        }
+        assert!(store.put("one more", vec![0], DAYS).await.is_err());
     }
 
     #[tokio::test]

@@ -108,7 +108,7 @@ impl SharedState for MemoryShared {
         value: Vec<u8>,
         ttl: Duration,
     ) -> StoreFuture<'a, bool> {
-        let swapped = self.values.set_if(key, value, ttl, |there| there == Some(expected));
+        let swapped = self.values.set_if(key, value, ttl, |current| current == Some(expected));
         Box::pin(std::future::ready(swapped))
     }
 
@@ -145,11 +145,23 @@ impl SharedState for MemoryShared {
         }))
     }
 
-    fn entries<'a>(&'a self, log: &'a str, after: u64) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
+    fn entries<'a>(
+        &'a self,
+        log: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
         ready(self.at(Duration::ZERO, |state, _| {
             let entries = state.logs.get(log).map(|log| log.entries.iter());
             let later = entries.into_iter().flatten().filter(|(position, _)| *position > after);
-            later.cloned().collect()
+            later.take(limit).cloned().collect()
+        }))
+    }
+
+    fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool> {
+        ready(self.at(ttl, |state, expires| {
+            let log = state.logs.get_mut(log);
+            log.map(|log| log.expires = expires).is_some()
         }))
     }
 

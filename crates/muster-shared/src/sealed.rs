@@ -111,15 +111,24 @@ impl<S: SharedState + ?Sized> SharedState for SealedStore<S> {
         })
     }
 
-    fn entries<'a>(&'a self, log: &'a str, after: u64) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
+    fn entries<'a>(
+        &'a self,
+        log: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
         Box::pin(async move {
-            let stored = self.store.entries(log, after).await?.into_iter();
+            let stored = self.store.entries(log, after, limit).await?.into_iter();
             let open = |(position, entry): (u64, Vec<u8>)| {
                 let entry = self.seal.open(log, &entry).ok_or(StoreError::Unreadable)?;
                 Ok((position, entry))
             };
             stored.map(open).collect()
         })
+    }
+
+    fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool> {
+        self.store.renew(log, ttl)
     }
 
     fn join<'a>(&'a self, set: &'a str, member: &'a str, ttl: Duration) -> StoreFuture<'a, ()> {

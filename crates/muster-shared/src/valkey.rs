@@ -4,10 +4,12 @@ mod connection;
 
 use std::{
     fmt,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use muster_core::{
+    backoff::Backoff,
     lock::Lock,
     shared::{KeyValueStore, LogLimits, SharedState, StoreError, StoreFuture, Subscription},
 };
@@ -15,9 +17,12 @@ use muster_net::TrustStore;
 use redis::{
     FromRedisValue, Pipeline, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
 };
-use tokio::sync::{Mutex, mpsc};
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::timeout,
+};
 
-use self::connection::{Connection, Connector, unavailable};
+use self::connection::{Connection, Connector, TIMEOUT, is_not_executed, unavailable};
 use crate::{ValkeyOptions, memory_shared::Messages};
 
 /// How long requests fail at once after a connection failed, so that they do not all wait for the timeout.
@@ -26,8 +31,12 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The messages that this process may fall behind; beyond it the subscription ends, and begins again.
 const MAX_BEHIND: usize = 16 * 1024;
 
-/// The number of entries of a log that one request reads.
-const MAX_ENTRIES: usize = 10_000;
+/// The delays between attempts of a command that a node of a cluster did not execute.
+const REDIRECT: Backoff =
+    Backoff { first: Duration::from_millis(20), max: Duration::from_millis(500) };
+
+/// How long a subscription may be silent before its connection is checked.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// Sets a value if the current one is expected.
 const SWAP: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
@@ -45,9 +54,20 @@ pub(crate) struct ValkeyStore {
     prefix: String,
     /// Opened by the first request, so that a gateway starts while its storage is down, and again
     /// after it broke.
-    connection: Mutex<Option<Connection>>,
+    open: Lock<Option<Open>>,
+    /// Held while a connection is opened: one at a time.
+    connecting: Mutex<()>,
+    /// The number of connections so far.
+    generations: AtomicU64,
     /// When a connection last failed.
     failed: Lock<Option<(Instant, StoreError)>>,
+}
+
+/// An open connection, and its number.
+#[derive(Clone)]
+struct Open {
+    generation: u64,
+    connection: Connection,
 }
 
 impl fmt::Debug for ValkeyStore {
@@ -61,42 +81,88 @@ impl ValkeyStore {
     pub(crate) fn new(options: &ValkeyOptions, trust: &TrustStore) -> Result<Self, StoreError> {
         let connector = Connector::new(options, trust)?;
         let prefix = options.prefix.clone();
-        Ok(Self { connector, prefix, connection: Mutex::default(), failed: Lock::default() })
+        Ok(Self {
+            connector,
+            prefix,
+            open: Lock::default(),
+            connecting: Mutex::default(),
+            generations: AtomicU64::new(0),
+            failed: Lock::default(),
+        })
     }
 
-    async fn connection(&self) -> Result<Connection, StoreError> {
-        let mut current = self.connection.lock().await;
-        if let Some(connection) = &*current {
-            return Ok(connection.clone());
+    /// The open connection, or a new one.
+    async fn connection(&self) -> Result<Open, StoreError> {
+        if let Some(open) = self.open() {
+            return Ok(open);
+        }
+        let _connecting = self.connecting.lock().await;
+        if let Some(open) = self.open() {
+            return Ok(open);
         }
         if let Some((at, error)) = &*self.failed.lock()
             && at.elapsed() < RETRY_DELAY
         {
             return Err(error.clone());
         }
-        let opened = self.connector.connect().await.map_err(|err| self.failed(&err))?;
-        Ok(current.insert(opened).clone())
+        let connection = self.connector.connect().await.map_err(|err| self.failed(&err))?;
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+        let open = Open { generation, connection };
+        *self.open.lock() = Some(open.clone());
+        Ok(open)
     }
 
-    /// Sends commands in one round trip, and drops a connection that broke.
-    async fn query<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, RedisOutcome> {
-        let mut connection = self.connection().await.map_err(RedisOutcome::Unavailable)?;
-        match connection.query(commands).await {
-            Ok(value) => Ok(value),
-            Err(err) => {
-                if err.is_unrecoverable_error() || err.is_timeout() {
-                    *self.connection.lock().await = None;
-                }
-                if err.is_timeout() {
-                    self.failed(&err);
-                }
-                Err(RedisOutcome::Failed(err))
-            }
+    fn open(&self) -> Option<Open> {
+        self.open.lock().clone()
+    }
+
+    /// Drops a connection that broke, unless another one has replaced it.
+    fn drop_connection(&self, generation: u64) {
+        let mut open = self.open.lock();
+        if open.as_ref().is_some_and(|open| open.generation == generation) {
+            *open = None;
         }
     }
 
+    /// Sends commands in one round trip.
+    async fn query<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, QueryError> {
+        let mut used = None;
+        let query = async {
+            let mut retries = 0;
+            loop {
+                let open = self.connection().await.map_err(QueryError::Unavailable)?;
+                let Open { generation, mut connection } = open;
+                used = Some(generation);
+                match connection.query(commands).await {
+                    Err(err) if is_not_executed(&err) => {
+                        tokio::time::sleep(REDIRECT.delay(retries)).await;
+                        retries += 1;
+                    }
+                    result => return result.map_err(QueryError::Failed),
+                }
+            }
+        };
+        // Connecting, retries and all: a request waits for it.
+        let result = match timeout(TIMEOUT, query).await {
+            Ok(result) => result,
+            Err(_) => Err(QueryError::Failed(RedisError::from(std::io::Error::from(
+                std::io::ErrorKind::TimedOut,
+            )))),
+        };
+        if let Err(QueryError::Failed(err)) = &result {
+            let is_timeout = err.is_timeout();
+            if let Some(generation) = used.filter(|_| is_timeout || err.is_unrecoverable_error()) {
+                self.drop_connection(generation);
+            }
+            if is_timeout {
+                self.failed(err);
+            }
+        }
+        result
+    }
+
     async fn ask<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
-        self.query(commands).await.map_err(RedisOutcome::into)
+        self.query(commands).await.map_err(QueryError::into)
     }
 
     fn failed(&self, err: &RedisError) -> StoreError {
@@ -125,18 +191,25 @@ impl ValkeyStore {
 }
 
 /// Why a command has no result.
-enum RedisOutcome {
+enum QueryError {
     Failed(RedisError),
     Unavailable(StoreError),
 }
 
-impl From<RedisOutcome> for StoreError {
-    fn from(outcome: RedisOutcome) -> Self {
-        match outcome {
-            RedisOutcome::Failed(err) => unavailable(&err),
-            RedisOutcome::Unavailable(error) => error,
+impl From<QueryError> for StoreError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Failed(err) => unavailable(&err),
+            QueryError::Unavailable(error) => error,
         }
     }
+}
+
+/// Commands that are executed together or not at all: no value is stored without its TTL.
+fn transaction() -> Pipeline {
+    let mut commands = redis::pipe();
+    commands.atomic();
+    commands
 }
 
 fn seconds(ttl: Duration) -> u64 {
@@ -221,7 +294,7 @@ impl SharedState for ValkeyStore {
 
     fn add<'a>(&'a self, key: &'a str, amount: u64, ttl: Duration) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            let (mut add, key) = (redis::pipe(), self.key(key));
+            let (mut add, key) = (transaction(), self.key(key));
             add.cmd("INCRBY").arg(&key).arg(amount);
             add.cmd("EXPIRE").arg(&key).arg(seconds(ttl)).ignore();
             let (sum,) = self.ask(&add).await?;
@@ -237,26 +310,31 @@ impl SharedState for ValkeyStore {
         limits: LogLimits,
     ) -> StoreFuture<'a, bool> {
         Box::pin(async move {
-            let (mut append, key) = (redis::pipe(), self.key(log));
+            let (mut append, key) = (transaction(), self.key(log));
             append.cmd("XADD").arg(&key).arg("MAXLEN").arg("=").arg(limits.length);
             append.arg(format!("{position}-0")).arg("e").arg(entry).ignore();
             append.cmd("EXPIRE").arg(&key).arg(seconds(limits.ttl)).ignore();
             match self.query::<()>(&append).await {
                 Ok(()) => Ok(true),
-                Err(RedisOutcome::Failed(err)) if err.to_string().contains(POSITION_TAKEN) => {
+                Err(QueryError::Failed(err)) if err.to_string().contains(POSITION_TAKEN) => {
                     Ok(false)
                 }
-                Err(outcome) => Err(outcome.into()),
+                Err(error) => Err(error.into()),
             }
         })
     }
 
-    fn entries<'a>(&'a self, log: &'a str, after: u64) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
+    fn entries<'a>(
+        &'a self,
+        log: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
         Box::pin(async move {
             type Entry = (String, (String, Vec<u8>));
             let (mut read, first) = (redis::pipe(), after.saturating_add(1));
             read.cmd("XRANGE").arg(self.key(log)).arg(first).arg("+");
-            let (found,): (Vec<Entry>,) = self.ask(read.arg("COUNT").arg(MAX_ENTRIES)).await?;
+            let (found,): (Vec<Entry>,) = self.ask(read.arg("COUNT").arg(limit)).await?;
             let entry = |(id, (_, entry)): Entry| {
                 let position = id.split('-').next().and_then(|number| number.parse().ok());
                 position.map(|position| (position, entry)).ok_or(StoreError::Unreadable)
@@ -265,9 +343,18 @@ impl SharedState for ValkeyStore {
         })
     }
 
+    fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let mut renew = redis::pipe();
+            renew.cmd("EXPIRE").arg(self.key(log)).arg(seconds(ttl));
+            let (exists,) = self.ask(&renew).await?;
+            Ok(exists)
+        })
+    }
+
     fn join<'a>(&'a self, set: &'a str, member: &'a str, ttl: Duration) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let (mut join, key) = (redis::pipe(), self.key(set));
+            let (mut join, key) = (transaction(), self.key(set));
             join.cmd("SADD").arg(&key).arg(member).ignore();
             self.ask(join.cmd("EXPIRE").arg(&key).arg(seconds(ttl)).ignore()).await
         })
@@ -319,7 +406,7 @@ impl SharedState for ValkeyStore {
                 let subscribed = connection.subscribe(self.key(channel)).await;
                 subscribed.map_err(|err| unavailable(&err))?;
             }
-            let messages = ValkeyMessages { messages: Messages(messages), _connection: connection };
+            let messages = ValkeyMessages { messages: Messages(messages), connection };
             Ok(Box::new(messages) as Box<dyn Subscription>)
         })
     }
@@ -328,11 +415,23 @@ impl SharedState for ValkeyStore {
 /// The messages of one subscription, and the connection that they arrive on.
 struct ValkeyMessages {
     messages: Messages,
-    _connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
 }
 
 impl Subscription for ValkeyMessages {
     fn next(&mut self) -> muster_core::backend::BoxFuture<'_, Option<Vec<u8>>> {
-        self.messages.next()
+        Box::pin(async move {
+            loop {
+                if let Ok(message) = timeout(MAX_SILENCE, self.messages.next()).await {
+                    return message;
+                }
+                // A connection whose other end vanished stays open and silent.
+                let ping = redis::cmd("PING");
+                if let Err(err) = ping.query_async::<()>(&mut self.connection).await {
+                    tracing::debug!("a subscription is lost: {}", unavailable(&err));
+                    return None;
+                }
+            }
+        })
     }
 }

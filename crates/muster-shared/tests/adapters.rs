@@ -1,4 +1,4 @@
-//! The guarantees of shared state, checked against each adapter: memory, Valkey, and Valkey with encryption.
+//! The guarantees of shared state, checked against each adapter: memory, Valkey, Valkey with encryption, and a cluster.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -6,7 +6,7 @@
 )]
 
 use std::{
-    io::{Write as _, stderr},
+    io::{Read as _, Write as _, stderr},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -18,7 +18,11 @@ use muster_net::TrustStore;
 use muster_shared::{
     MemoryShared, Replica, Seal, SealedStore, StoreError, ValkeyOptions, clock::Clock, open,
 };
-use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::timeout,
+};
 
 const TTL: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,6 +32,7 @@ const LIMITS: LogLimits = LogLimits { length: 3, ttl: TTL };
 struct Server {
     process: Child,
     port: u16,
+    bus: u16,
     _dir: tempfile::TempDir,
 }
 
@@ -38,61 +43,127 @@ impl Drop for Server {
     }
 }
 
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits for something outside of this process.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
 impl Server {
     /// Starts Valkey or Redis; `None` if neither is installed.
     fn start() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Option<Self> {
+        let (port, bus, dir) = (free_port(), free_port(), tempfile::tempdir().unwrap());
         let start = |program: &str| {
             Command::new(program)
                 .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+                .args(["--cluster-port", &bus.to_string()])
+                .args(options)
                 .arg("--dir")
                 .arg(dir.path())
                 .stdout(Stdio::null())
                 .spawn()
         };
         let process = start("valkey-server").or_else(|_| start("redis-server")).ok()?;
-        let server = Self { process, port, _dir: dir };
-        let until = std::time::Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(std::time::Instant::now() < until, "the server does not listen");
-            std::thread::yield_now();
-        }
+        let server = Self { process, port, bus, _dir: dir };
+        until("the server does not listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(server)
     }
 
-    fn open(&self, prefix: &str) -> Arc<dyn SharedState> {
+    /// Sends a command, and returns the reply up to its last line.
+    fn command(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    fn options(&self, prefix: &str) -> ValkeyOptions {
         let url = format!("127.0.0.1:{}", self.port);
-        let options = ValkeyOptions { url, prefix: prefix.to_owned(), ..ValkeyOptions::default() };
-        open(&options, &TrustStore::system()).unwrap()
+        ValkeyOptions { url, prefix: prefix.to_owned(), ..ValkeyOptions::default() }
+    }
+
+    fn open(&self, prefix: &str) -> Arc<dyn SharedState> {
+        open(&self.options(prefix), &TrustStore::system()).unwrap()
+    }
+}
+
+/// A cluster of three nodes; `None` if neither Valkey nor Redis is installed.
+fn cluster() -> Option<[Server; 3]> {
+    let start = || Server::start_with(&["--cluster-enabled", "yes"]);
+    let nodes = [start()?, start()?, start()?];
+    let slots = ["0 5460", "5461 10922", "10923 16383"];
+    for (node, slots) in nodes.iter().zip(slots) {
+        let assigned = node.command(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
+        assert!(assigned.starts_with("+OK"), "{assigned}");
+    }
+    let [first, others @ ..] = &nodes;
+    for other in others {
+        let met = first.command(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port, other.bus));
+        assert!(met.starts_with("+OK"), "{met}");
+    }
+    for node in &nodes {
+        let knows_all = || {
+            let info = node.command("CLUSTER INFO");
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        };
+        until("the cluster does not begin", knows_all);
+    }
+    Some(nodes)
+}
+
+/// What the tests run against.
+struct Servers {
+    single: Server,
+    cluster: [Server; 3],
+}
+
+impl Servers {
+    fn start(test: &str) -> Option<Self> {
+        let servers = Server::start().and_then(|single| Some(Self { single, cluster: cluster()? }));
+        if servers.is_none() {
+            skip(test);
+        }
+        servers
     }
 }
 
 /// Says past the capture of libtest that Valkey was not tried.
-fn skip() {
-    let said = writeln!(stderr(), "skipped: neither valkey-server nor redis-server is installed");
+fn skip(test: &str) {
+    let reason = "neither valkey-server nor redis-server is installed";
+    let said = writeln!(stderr(), "skipped: {test}: {reason}");
     said.unwrap();
 }
 
 /// Every adapter, with its name.
-fn adapters(server: Option<&Server>) -> Vec<(&'static str, Arc<dyn SharedState>)> {
+fn adapters(servers: Option<&Servers>) -> Vec<(&'static str, Arc<dyn SharedState>)> {
     let memory = MemoryShared::new(Clock::system());
     let mut all: Vec<(_, Arc<dyn SharedState>)> = vec![("memory", Arc::new(memory))];
-    match server {
-        None => skip(),
-        Some(server) => {
-            let seal = Seal::new("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=").unwrap();
-            all.push(("valkey", server.open("plain:")));
-            all.push(("sealed", Arc::new(SealedStore::new(server.open("sealed:"), seal))));
-        }
+    if let Some(Servers { single, cluster: [node, ..] }) = servers {
+        let seal = Seal::new("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=").unwrap();
+        all.push(("valkey", single.open("plain:")));
+        all.push(("sealed", Arc::new(SealedStore::new(single.open("sealed:"), seal))));
+        let options = ValkeyOptions { cluster: true, ..node.options("cluster:") };
+        all.push(("cluster", open(&options, &TrustStore::system()).unwrap()));
     }
     all
 }
 
 #[tokio::test]
 async fn values() {
-    let server = Server::start();
-    for (name, state) in adapters(server.as_ref()) {
+    let servers = Servers::start("values");
+    for (name, state) in adapters(servers.as_ref()) {
         let (one, two) = (b"one".to_vec(), b"two\n\0\xff".to_vec());
         assert_eq!(state.get("a").await.unwrap(), None, "{name}");
         assert!(!state.replace("a", one.clone(), TTL).await.unwrap(), "{name}");
@@ -115,8 +186,8 @@ async fn values() {
 
 #[tokio::test]
 async fn one_of_many_succeeds() {
-    let server = Server::start();
-    for (name, state) in adapters(server.as_ref()) {
+    let servers = Servers::start("one_of_many_succeeds");
+    for (name, state) in adapters(servers.as_ref()) {
         state.put("lease", b"dead".to_vec(), TTL).await.unwrap();
         let mut rivals = JoinSet::new();
         for rival in 0..20_u8 {
@@ -141,8 +212,8 @@ async fn one_of_many_succeeds() {
 
 #[tokio::test]
 async fn logs_have_one_writer_of_a_position() {
-    let server = Server::start();
-    for (name, state) in adapters(server.as_ref()) {
+    let servers = Servers::start("logs_have_one_writer_of_a_position");
+    for (name, state) in adapters(servers.as_ref()) {
         for position in 1..=5_u8 {
             let appended = state.append("log", position.into(), vec![position], LIMITS).await;
             assert!(appended.unwrap(), "{name}");
@@ -152,19 +223,22 @@ async fn logs_have_one_writer_of_a_position() {
         }
         let kept =
             |numbers: &[u8]| numbers.iter().map(|n| (u64::from(*n), vec![*n])).collect::<Vec<_>>();
-        assert_eq!(state.entries("log", 0).await.unwrap(), kept(&[3, 4, 5]), "{name}");
-        assert_eq!(state.entries("log", 4).await.unwrap(), kept(&[5]), "{name}");
-        assert_eq!(state.entries("log", 5).await.unwrap(), kept(&[]), "{name}");
+        assert_eq!(state.entries("log", 0, 10).await.unwrap(), kept(&[3, 4, 5]), "{name}");
+        assert_eq!(state.entries("log", 4, 10).await.unwrap(), kept(&[5]), "{name}");
+        assert_eq!(state.entries("log", 5, 10).await.unwrap(), kept(&[]), "{name}");
+        assert_eq!(state.entries("log", 0, 2).await.unwrap(), kept(&[3, 4]), "{name}");
+        assert!(state.renew("log", TTL).await.unwrap(), "{name}");
+        assert!(!state.renew("none", TTL).await.unwrap(), "{name}");
         // A position may be left out, not used again.
         assert!(state.append("log", 9, vec![9], LIMITS).await.unwrap(), "{name}");
-        assert_eq!(state.entries("other", 0).await.unwrap(), kept(&[]), "{name}");
+        assert_eq!(state.entries("other", 0, 10).await.unwrap(), kept(&[]), "{name}");
     }
 }
 
 #[tokio::test]
 async fn sets() {
-    let server = Server::start();
-    for (name, state) in adapters(server.as_ref()) {
+    let servers = Servers::start("sets");
+    for (name, state) in adapters(servers.as_ref()) {
         assert!(state.members("runs").await.unwrap().is_empty(), "{name}");
         for member in ["a", "b", "a"] {
             state.join("runs", member, TTL).await.unwrap();
@@ -180,8 +254,8 @@ async fn sets() {
 
 #[tokio::test]
 async fn messages_reach_the_replicas_they_are_for() {
-    let server = Server::start();
-    for (name, state) in adapters(server.as_ref()) {
+    let servers = Servers::start("messages_reach_the_replicas_they_are_for");
+    for (name, state) in adapters(servers.as_ref()) {
         let (heard, mut messages) = mpsc::unbounded_channel();
         let replicas: Vec<_> = (0..3).map(|_| Replica::new(Arc::clone(&state)).unwrap()).collect();
         let mut running = JoinSet::new();
@@ -208,8 +282,9 @@ async fn messages_reach_the_replicas_they_are_for() {
         let mut heard_by = [messages.recv().await.unwrap().0, messages.recv().await.unwrap().0];
         heard_by.sort_unstable();
         assert_eq!(heard_by, [1, 2], "{name}");
-        second.retire().await;
+        // It does not renew its lease again.
         running.shutdown().await;
+        second.retire().await;
         assert!(!first.is_alive(second.id()).await.unwrap(), "{name}");
     }
 }
@@ -217,7 +292,7 @@ async fn messages_reach_the_replicas_they_are_for() {
 #[tokio::test]
 async fn values_are_encrypted_under_prefixed_keys() {
     let Some(server) = Server::start() else {
-        skip();
+        skip("values_are_encrypted_under_prefixed_keys");
         return;
     };
     let plain = server.open("tenant:");
@@ -240,7 +315,7 @@ async fn values_are_encrypted_under_prefixed_keys() {
 #[tokio::test]
 async fn a_server_that_is_down_is_reported() {
     let Some(server) = Server::start() else {
-        skip();
+        skip("a_server_that_is_down_is_reported");
         return;
     };
     let state = server.open("");
@@ -249,4 +324,53 @@ async fn a_server_that_is_down_is_reported() {
     for _ in 0..3 {
         assert!(matches!(state.get("a").await, Err(StoreError::Unavailable(_))));
     }
+}
+
+/// A connection between a client and a server whose other end vanishes when `vanished` is notified.
+async fn forward(listener: tokio::net::TcpListener, port: u16, vanished: Arc<Notify>) {
+    let (mut client, _) = listener.accept().await.unwrap();
+    let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    tokio::select! {
+        copied = tokio::io::copy_bidirectional(&mut client, &mut server) => drop(copied),
+        () = vanished.notified() => (),
+    }
+    // Both stay open, and nothing passes.
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_subscription_whose_server_vanished_ends() {
+    let Some(server) = Server::start() else {
+        skip("a_subscription_whose_server_vanished_ends");
+        return;
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    let vanished = Arc::new(Notify::new());
+    let mut forwarding = JoinSet::new();
+    forwarding.spawn(forward(listener, server.port, Arc::clone(&vanished)));
+    let options = ValkeyOptions { url, ..ValkeyOptions::default() };
+    let state = open(&options, &TrustStore::system()).unwrap();
+    let mut messages = state.subscribe(&["a".to_owned()]).await.unwrap();
+    server.open("").publish("a", b"1".to_vec()).await.unwrap();
+    assert_eq!(messages.next().await.as_deref(), Some(&b"1"[..]));
+    vanished.notify_one();
+    assert_eq!(timeout(PATIENCE, messages.next()).await.expect("it does not end"), None);
+}
+
+#[tokio::test]
+async fn commands_without_an_answer_do_not_wait_longer_than_the_timeout() {
+    // It accepts connections and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    let options = ValkeyOptions { url, ..ValkeyOptions::default() };
+    let state = open(&options, &TrustStore::system()).unwrap();
+    let began = std::time::Instant::now();
+    let mut asked = JoinSet::new();
+    for _ in 0..5 {
+        let state = Arc::clone(&state);
+        asked.spawn(async move { state.get("a").await.is_err() });
+    }
+    assert_eq!(asked.join_all().await, [true; 5]);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

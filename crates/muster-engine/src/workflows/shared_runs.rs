@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The executions that are not finished, each as `ID/REPLICA`.
 const RUNS: &str = "runs";
+/// The entries of a log that one request reads.
+const PAGE: usize = 10_000;
+
 /// How long an execution may last, and the bound of its journal: two lines for each step of each item of a loop.
 const LIMITS: LogLimits = LogLimits { length: 100_000, ttl: Duration::from_secs(24 * 3600) };
 /// How long the journal of an execution that ended is known.
@@ -259,7 +262,7 @@ impl SharedRuns {
     async fn read(&self, id: &str) -> Result<SharedLog, StoreError> {
         let mut log = SharedLog::default();
         loop {
-            let page = self.link.state().entries(&log_key(id), log.last()).await?;
+            let page = self.link.state().entries(&log_key(id), log.last(), PAGE).await?;
             if page.is_empty() {
                 return Ok(log);
             }

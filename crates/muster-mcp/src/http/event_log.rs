@@ -253,7 +253,8 @@ impl ResumedStream {
 
     /// Whether the event at a position was the last, or is not known: its stream expired, or is another session's.
     async fn is_over(&self, position: u64) -> Result<bool, StoreError> {
-        let entries = self.link.state().entries(&self.key, position.saturating_sub(1)).await?;
+        let entries =
+            self.link.state().entries(&self.key, position.saturating_sub(1), LIMITS.length).await?;
         let received = entries.first().filter(|(at, _)| *at == position);
         let kind = received.and_then(|(_, entry)| entry.first());
         Ok(!matches!(kind, Some(&(REQUEST | MESSAGE))))
@@ -261,7 +262,7 @@ impl ResumedStream {
 
     /// Sends the events after a position.
     async fn pass_on(&self, position: &mut u64) -> Result<Progress, StoreError> {
-        for (at, entry) in self.link.state().entries(&self.key, *position).await? {
+        for (at, entry) in self.link.state().entries(&self.key, *position, LIMITS.length).await? {
             *position = at;
             let Some((kind, line)) = entry.split_first() else { continue };
             match *kind {
@@ -293,7 +294,8 @@ impl ResumedStream {
 
     /// Answers the request with an error.
     async fn fail(&self, message: &str) {
-        let first = self.link.state().entries(&self.key, 0).await.unwrap_or_default();
+        let first =
+            self.link.state().entries(&self.key, 0, LIMITS.length).await.unwrap_or_default();
         let request = first.into_iter().find_map(|(_, entry)| {
             let (kind, id) = entry.split_first()?;
             (*kind == REQUEST).then(|| serde_json::from_slice::<Raw>(id).ok()).flatten()

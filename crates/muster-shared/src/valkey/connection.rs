@@ -5,8 +5,9 @@ use std::{net::SocketAddr, time::Duration};
 use muster_core::shared::StoreError;
 use muster_net::TrustStore;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, FromRedisValue,
-    IntoConnectionInfo as _, Pipeline, ProtocolVersion, RedisError, RedisFuture, TlsCertificates,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    IntoConnectionInfo as _, Pipeline, ProtocolVersion, RedisError, RedisFuture, ServerErrorKind,
+    TlsCertificates,
     aio::{AsyncPushSender, MultiplexedConnection},
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
@@ -16,7 +17,7 @@ use redis::{
 use crate::ValkeyOptions;
 
 /// How long a command may take: requests wait for it.
-const TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Opens connections.
 pub(super) struct Connector {
@@ -106,7 +107,8 @@ fn cluster(
         .connection_timeout(TIMEOUT)
         .response_timeout(TIMEOUT)
         .overall_response_timeout(Some(TIMEOUT))
-        .retries(2);
+        // A command is sent again only if it was not executed: see `is_not_executed`.
+        .retries(0);
     let builder = match certificates(trust) {
         None => builder,
         Some(certificates) => builder.certs(certificates),
@@ -164,6 +166,22 @@ fn connection_info(
         settings = settings.set_db(options.db.into());
     }
     Ok((info.set_redis_settings(settings), real_host))
+}
+
+/// Whether an error proves that a command was not executed, and that it may be soon.
+pub(super) fn is_not_executed(err: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, ExecAbort, Moved, TryAgain};
+    let is_refused = |kind| matches!(kind, Moved | Ask | TryAgain | ClusterDown | BusyLoading);
+    match err.kind() {
+        ErrorKind::Server(ExecAbort) => {
+            let errors = err.clone().into_server_errors();
+            errors.is_some_and(|errors| {
+                errors.iter().any(|(_, error)| error.kind().is_some_and(is_refused))
+            })
+        }
+        ErrorKind::Server(kind) => is_refused(kind),
+        _ => false,
+    }
 }
 
 pub(super) fn unavailable(err: &RedisError) -> StoreError {
