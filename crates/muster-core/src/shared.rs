@@ -148,6 +148,11 @@ pub trait ReplicaLink: fmt::Debug + Send + Sync {
     fn listen(&self, topic: &'static str, listener: Arc<dyn MessageListener>);
 }
 
+/// Whether a text has the form of the id of a replica.
+pub fn is_replica_id(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// The recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient<'a> {

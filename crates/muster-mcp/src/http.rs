@@ -2,12 +2,14 @@
 //!
 //! A request is served by the task of its connection; it starts no task and creates no queue. Its response
 //! is one JSON document, unless a message precedes it: then the response becomes an event stream, whose
-//! body drives the rest of the request. Dropping the body drops the request.
+//! body drives the rest of the request. Dropping the body drops the request. Where replicas share sessions, the event
+//! stream of a legacy request is driven by a task of its own instead, and can be resumed (`event_log.rs`).
 //!
 //! *When a client disconnects.* A modern request is cancelled when its connection closes, as the protocol
-//! prescribes. A legacy request is not, although its response can no longer be delivered: it continues
-//! while the session has an open stream, at most for [`ORPHAN_TIMEOUT`]. It is cancelled a moment after
-//! the last stream closes, by `notifications/cancelled`, or when the session ends.
+//! prescribes. A legacy request is not: it continues while the session has an open stream, at most for
+//! [`ORPHAN_TIMEOUT`]. It is cancelled a moment after the last stream closes, by `notifications/cancelled`, or when the
+//! session ends. Its response is lost, unless replicas share sessions and it was a stream: then it continues for a while
+//! without any stream, and its client can resume it.
 
 mod accept;
 mod body;
@@ -25,6 +27,7 @@ mod param_check;
 mod replica_sessions;
 mod request_headers;
 mod responses;
+mod resumed_stream;
 mod route;
 mod serving;
 mod session_stream;
@@ -69,7 +72,7 @@ use self::{
 };
 pub use self::{
     connections::ConnectionCounter,
-    options::{HealthCheck, HealthResponse, HttpOptions},
+    options::{HealthCheck, HealthResponse, HttpOptions, WallClock},
 };
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
@@ -162,6 +165,7 @@ pub async fn serve(
         accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&connections)));
     }
     accepting.spawn(maintain_sessions(Arc::clone(&app)));
+    accepting.spawn(keep_sessions(Arc::clone(&app)));
     accepting.spawn(recheck_callers(Arc::clone(&app)));
     stop.await;
     // The listeners close with their tasks.
@@ -280,11 +284,22 @@ async fn maintain_sessions(app: Arc<App>) {
                 None => has_changes = false,
             },
             _ = sweep.tick() => {
-                app.keep_streams().await;
                 app.sessions.sweep();
                 app.sse_sessions.sweep();
             }
         }
+    }
+}
+
+/// Keeps sessions in use in the shared state, whose clients may only listen.
+async fn keep_sessions(app: Arc<App>) {
+    let Some(shared) = &app.replica_sessions else { return };
+    let every = app.options.session_idle.clamp(Duration::from_millis(1), SWEEP_INTERVAL);
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        shared.keep(&app).await;
     }
 }
 
@@ -300,7 +315,7 @@ async fn recheck_callers(app: Arc<App>) {
                 if !guard.still_admits(&session.caller).await {
                     tracing::info!(
                         "session {} is ended: its caller is no longer admitted",
-                        session.id
+                        session.log_name()
                     );
                     sessions.end(&session.id);
                 }
@@ -320,17 +335,19 @@ impl App {
     fn new(server: Server, options: HttpOptions) -> (Arc<Self>, Arc<Connections>) {
         let limit = options.max_connections.min(half_of_descriptors());
         let connections = Connections::new(limit, Arc::clone(&options.connections));
+        let replica = options.replica.clone();
+        let replica_sessions = replica.map(|link| ReplicaSessions::new(link, options.session_idle));
+        let names = replica_sessions.as_ref().map(|shared| &shared.names);
         let app = Self {
-            sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE)
-                .shared_by(options.replica.as_deref()),
-            replica_sessions: options
-                .replica
-                .clone()
-                .map(|link| ReplicaSessions::new(link, options.session_idle)),
+            sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE).shared_by(names),
+            replica_sessions,
             sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
             call_limits: CallLimits::new(options.concurrent_calls, options.calls_per_second),
             shared_limits: options.replica.as_ref().and_then(|link| {
-                SharedLimits::new(Arc::clone(link.state()), options.calls_per_second).map(Arc::new)
+                let clock = Arc::clone(&options.wall_clock);
+                let limits =
+                    SharedLimits::new(Arc::clone(link.state()), options.calls_per_second, clock);
+                limits.map(Arc::new)
             }),
             server,
             options,
@@ -352,14 +369,6 @@ impl App {
     /// The maximum size of a body, and how long it may take.
     fn body_limits(&self) -> (usize, Duration) {
         (self.options.max_body, self.options.body_limit)
-    }
-
-    /// Keeps sessions whose clients only listen.
-    async fn keep_streams(&self) {
-        let Some(shared) = &self.replica_sessions else { return };
-        for session in self.sessions.all().iter().filter(|session| session.is_in_use()) {
-            shared.keep(session).await;
-        }
     }
 
     fn notify(&self, change: &Change) {

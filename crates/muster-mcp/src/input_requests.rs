@@ -11,12 +11,14 @@ use std::{
 use muster_core::{
     client::InputError,
     json::{Raw, RawObject},
+    shared::is_replica_id,
 };
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     lock::Lock,
+    replica_names::ReplicaNames,
     wire::{RpcError, notification_line, request_line},
 };
 
@@ -25,8 +27,8 @@ type InputResponse = Result<Raw, InputError>;
 /// The pending input requests to one client. Closed when the client is gone.
 #[derive(Debug, Default)]
 pub(crate) struct PendingInputs {
-    /// The replica that sends the requests, if there are several.
-    replica: Option<Arc<str>>,
+    /// The names of the replica that sends the requests, if there are several.
+    names: Option<Arc<ReplicaNames>>,
     next_number: AtomicU64,
     state: Lock<State>,
 }
@@ -39,32 +41,38 @@ struct State {
 
 impl PendingInputs {
     /// Requests that this replica sends: another one that receives a response knows where it belongs.
-    pub(crate) fn of_replica(replica: &str) -> Self {
-        Self { replica: Some(replica.into()), ..Self::default() }
+    pub(crate) fn of_replica(names: &Arc<ReplicaNames>) -> Self {
+        Self { names: Some(Arc::clone(names)), ..Self::default() }
+    }
+
+    fn next_number(&self) -> u64 {
+        match &self.names {
+            None => self.next_number.fetch_add(1, Ordering::Relaxed),
+            Some(names) => names.next_number(),
+        }
     }
 
     /// The other replica that waits for a response, if it has been sent by one.
     pub(crate) fn other_replica(&self, id: &RawValue) -> Option<String> {
         let id: String = serde_json::from_str(id.get()).ok()?;
         let (replica, _) = id.strip_prefix(PREFIX)?.rsplit_once('-')?;
-        let is_id = !replica.is_empty() && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_other = self.replica.as_deref().is_some_and(|own| own != replica);
-        (is_id && is_other).then(|| replica.to_owned())
+        let is_other = self.names.as_ref().is_some_and(|own| own.replica() != replica);
+        (is_replica_id(replica) && is_other).then(|| replica.to_owned())
     }
 
     fn request_id(&self, number: u64) -> String {
-        match &self.replica {
+        match &self.names {
             None => format!("{PREFIX}{number}"),
-            Some(replica) => format!("{PREFIX}{replica}-{number}"),
+            Some(names) => format!("{PREFIX}{}-{number}", names.replica()),
         }
     }
 
     fn number(&self, id: &RawValue) -> Option<u64> {
         let id: String = serde_json::from_str(id.get()).ok()?;
         let number = id.strip_prefix(PREFIX)?;
-        match &self.replica {
+        match &self.names {
             None => number.parse().ok(),
-            Some(replica) => number.strip_prefix(&**replica)?.strip_prefix('-')?.parse().ok(),
+            Some(names) => number.strip_prefix(names.replica())?.strip_prefix('-')?.parse().ok(),
         }
     }
 
@@ -75,7 +83,7 @@ impl PendingInputs {
         method: &str,
         params: &RawValue,
     ) -> InputResponse {
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_number();
         let (sender, receiver) = oneshot::channel();
         {
             let mut state = self.state.lock();

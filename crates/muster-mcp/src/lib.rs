@@ -14,6 +14,7 @@ mod input_requests;
 mod log_level;
 mod model;
 pub mod param_headers;
+mod replica_names;
 pub mod server;
 mod session;
 pub mod stdio;

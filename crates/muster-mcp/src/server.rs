@@ -38,6 +38,9 @@ use crate::{
 /// How long a shutdown waits for resources to be unsubscribed.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The largest capabilities of a legacy client, which its session keeps.
+const MAX_CAPABILITIES: usize = 8 * 1024;
+
 /// Serves requests of both eras. It holds no state but the resource subscriptions of all clients; the
 /// transports hold the sessions of legacy clients.
 #[derive(Debug, Clone)]
@@ -186,6 +189,11 @@ impl Server {
         let info = self.inner.handler.server_info();
         let response = match request {
             DecodedRequest::Initialize { version, capabilities } => {
+                if capabilities.get().len() > MAX_CAPABILITIES {
+                    let message =
+                        format!("`capabilities` may have at most {MAX_CAPABILITIES} bytes");
+                    return Err(RpcError::new(code::INVALID_PARAMS, message));
+                }
                 if let Some(session) = cx.channel.session() {
                     session.begin(capabilities);
                 }

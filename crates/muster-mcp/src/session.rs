@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicU8, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
 };
 
 use muster_core::{
@@ -14,7 +17,8 @@ use muster_core::{
 use tokio::sync::mpsc;
 
 use crate::{
-    input_requests::PendingInputs, lock::Lock, log_level::LogLevel, wire::notification_line,
+    input_requests::PendingInputs, lock::Lock, log_level::LogLevel, replica_names::ReplicaNames,
+    wire::notification_line,
 };
 
 /// The session state of one legacy client.
@@ -26,11 +30,43 @@ pub(crate) struct LegacySession {
     /// Subscriptions that the client made at other replicas, and that this one has not.
     elsewhere: Lock<BTreeSet<String>>,
     /// What other replicas do not know yet; not recorded without replicas.
-    unshared: Option<Lock<Vec<SessionChange>>>,
+    unshared: Option<Lock<Unshared>>,
     pub(crate) input_requests: PendingInputs,
     /// The queue of messages that belong to no request.
     queue: Option<mpsc::WeakSender<Vec<u8>>>,
     streams: AtomicU64,
+}
+
+/// The changes that other replicas do not know yet.
+#[derive(Debug, Default)]
+struct Unshared {
+    changes: Vec<SessionChange>,
+    /// The number of changes so far.
+    recorded: u64,
+    /// Whether some are being stored.
+    is_saving: bool,
+}
+
+/// The number of changes of a session whose changes are all stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SharedVersion(u64);
+
+/// Changes that are being stored. Those that are not taken out are recorded again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct SavingChanges<'a> {
+    session: &'a LegacySession,
+    pub(crate) changes: Vec<SessionChange>,
+}
+
+impl Drop for SavingChanges<'_> {
+    fn drop(&mut self) {
+        if let Some(unshared) = &self.session.unshared {
+            let mut unshared = unshared.lock();
+            unshared.is_saving = false;
+            // They were made before all others.
+            unshared.changes.splice(..0, self.changes.drain(..));
+        }
+    }
 }
 
 /// A change of a session that other replicas must know.
@@ -43,6 +79,13 @@ pub(crate) enum SessionChange {
     Unsubscribed(String),
     /// The client opened a standalone stream.
     Streamed,
+}
+
+impl Unshared {
+    fn shared_version(&self) -> Option<SharedVersion> {
+        let is_stored = !self.is_saving && self.changes.is_empty();
+        is_stored.then_some(SharedVersion(self.recorded))
+    }
 }
 
 impl LegacySession {
@@ -65,33 +108,58 @@ impl LegacySession {
         Self { queue: Some(queue.downgrade()), ..Self::new() }
     }
 
-    /// The same session, whose changes are recorded for other replicas. Input requests are numbered by `replica`.
-    pub(crate) fn shared_by(self, replica: &str) -> Self {
-        let input_requests = PendingInputs::of_replica(replica);
+    /// The same session, whose changes are recorded for other replicas, and whose input requests have unique names.
+    pub(crate) fn shared_by(self, names: &Arc<ReplicaNames>) -> Self {
+        let input_requests = PendingInputs::of_replica(names);
         Self { unshared: Some(Lock::default()), input_requests, ..self }
     }
 
     fn record(&self, change: impl FnOnce() -> SessionChange) {
         if let Some(unshared) = &self.unshared {
-            unshared.lock().push(change());
+            let mut unshared = unshared.lock();
+            unshared.changes.push(change());
+            unshared.recorded += 1;
         }
     }
 
-    /// The changes that other replicas do not know yet.
-    pub(crate) fn take_unshared(&self) -> Vec<SessionChange> {
-        self.unshared
-            .as_ref()
-            .map(|unshared| std::mem::take(&mut *unshared.lock()))
-            .unwrap_or_default()
+    /// Whether some changes are not stored yet.
+    pub(crate) fn has_unshared(&self) -> bool {
+        let unshared = self.unshared.as_ref().map(Lock::lock);
+        unshared.is_some_and(|unshared| unshared.is_saving || !unshared.changes.is_empty())
     }
 
-    /// Takes over what other replicas know. Returns the subscriptions that the client ended there.
+    /// The changes that other replicas do not know yet, to store them. Only one caller may do so at a time.
+    pub(crate) fn save_unshared(&self) -> SavingChanges<'_> {
+        let mut changes = Vec::new();
+        if let Some(unshared) = &self.unshared {
+            let mut unshared = unshared.lock();
+            unshared.is_saving = true;
+            changes = std::mem::take(&mut unshared.changes);
+        }
+        SavingChanges { session: self, changes }
+    }
+
+    /// The number of changes; `None` if some are not stored yet, so that what is stored is out of date.
+    pub(crate) fn shared_version(&self) -> Option<SharedVersion> {
+        let Some(unshared) = &self.unshared else { return Some(SharedVersion(0)) };
+        unshared.lock().shared_version()
+    }
+
+    /// Takes over what other replicas know, unless the session has changed since it was at `version`. Returns the
+    /// subscriptions that the client ended there.
     pub(crate) fn load(
         &self,
         capabilities: &Raw,
         level: LogLevel,
         subscriptions: &BTreeSet<String>,
+        version: Option<SharedVersion>,
     ) -> BTreeSet<String> {
+        // Held until the end: a change waits.
+        let unshared = self.unshared.as_ref().map(Lock::lock);
+        let current = unshared.as_ref().and_then(|unshared| unshared.shared_version());
+        if version.is_none() || current != version {
+            return BTreeSet::new();
+        }
         {
             let mut known = self.capabilities.lock();
             if known.get() != capabilities.get() {
@@ -192,5 +260,53 @@ impl ClientSession for LegacySession {
 
     fn newest_stream(&self) -> u64 {
         self.streams.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{LegacySession, SharedVersion};
+    use crate::{log_level::LogLevel, replica_names::ReplicaNames};
+
+    fn shared() -> LegacySession {
+        LegacySession::new().shared_by(&ReplicaNames::new("0123456789abcdef"))
+    }
+
+    /// Loads a record without subscriptions that was read when the session was at `version`.
+    fn load(session: &LegacySession, version: Option<SharedVersion>) -> BTreeSet<String> {
+        session.load(&session.capabilities(), LogLevel::DEBUG, &BTreeSet::new(), version)
+    }
+
+    #[test]
+    fn a_record_that_is_out_of_date_is_not_loaded() {
+        let session = shared();
+        let before = session.shared_version();
+        assert!(session.subscribe("a:b"));
+        assert!(load(&session, before).is_empty(), "changed since");
+        assert!(load(&session, session.shared_version()).is_empty(), "not stored yet");
+        let mut saving = session.save_unshared();
+        assert!(load(&session, session.shared_version()).is_empty(), "being stored");
+        saving.changes.clear();
+        drop(saving);
+        assert!(load(&session, before).is_empty(), "changed and stored since");
+        assert_eq!(session.all_subscriptions(), ["a:b"]);
+        assert_eq!(load(&session, session.shared_version()), BTreeSet::from(["a:b".to_owned()]));
+    }
+
+    #[test]
+    fn what_was_not_stored_is_recorded_again() {
+        let session = shared();
+        session.subscribe("a:b");
+        let saving = session.save_unshared();
+        session.unsubscribe("a:b");
+        drop(saving);
+        assert!(session.has_unshared());
+        let mut saving = session.save_unshared();
+        let names: Vec<_> = saving.changes.drain(..).map(|change| format!("{change:?}")).collect();
+        assert_eq!(names, [r#"Subscribed("a:b")"#, r#"Unsubscribed("a:b")"#]);
+        drop(saving);
+        assert!(!session.has_unshared());
     }
 }

@@ -15,6 +15,7 @@ mod suite {
     mod life;
     mod modern;
     mod older;
+    mod outages;
     mod pipes;
     mod replicas;
 }

@@ -85,6 +85,11 @@ pub(super) fn event_with_id(id: &str, line: &[u8]) -> Bytes {
     framed.into()
 }
 
+/// An event without data, that a client can resume from.
+pub(super) fn priming_event(id: &str) -> Bytes {
+    format!("id: {id}\ndata: \n\n").into()
+}
+
 /// Frames a line as an event. The line ends with a newline and contains no other.
 pub(super) fn event(line: &[u8]) -> Bytes {
     let (start, end) = (b"event: message\ndata: ", b"\n");

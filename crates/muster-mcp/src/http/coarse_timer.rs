@@ -60,6 +60,10 @@ impl Timer for CoarseTimer {
         Box::pin(CoarseDeadline(deadline.into()))
     }
 
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into_std()
+    }
+
     fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, deadline: std::time::Instant) {
         *sleep = self.sleep_until(deadline);
     }

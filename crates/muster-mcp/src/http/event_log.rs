@@ -1,10 +1,11 @@
-//! Event streams that a client can resume at any replica, by `Last-Event-ID`.
+//! The events of a response stream, stored so that its client can resume it at any replica.
 //!
-//! The events of a response stream are in a log of the shared state before they are sent. The request is served by a task
-//! of its own, so that it continues while its client is away. Whoever resumes the stream reads the log; if the replica that
-//! serves the request died, the stream ends with an error for the request.
+//! An event is in a log of the shared state before it is sent. The request is served by a task of its own, so that it
+//! continues while its client is away. A resumed stream is read from the log, at any replica.
 
 use std::{
+    collections::VecDeque,
+    convert::Infallible,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
@@ -13,17 +14,19 @@ use std::{
 
 use bytes::Bytes;
 use muster_core::{
+    backoff::Backoff,
     json::Raw,
-    shared::{LogLimits, ReplicaLink, StoreError},
+    shared::{LogLimits, ReplicaLink, StoreError, is_replica_id},
 };
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     App, ORPHAN_TIMEOUT,
-    body::{EventSource, event, event_with_id},
+    body::{EventSource, event, event_with_id, priming_event},
     exchange::{Outgoing, ResponseEvents},
     replica_sessions::digest,
     sessions::HttpSession,
@@ -36,23 +39,29 @@ use crate::{
 
 /// The bounds of a log.
 const LIMITS: LogLimits = LogLimits { length: 256, ttl: Duration::from_secs(300) };
+/// How often the TTL of a log begins again while its request is served.
+const RENEWAL: Duration = Duration::from_secs(100);
 /// The largest event in a log.
 const MAX_EVENT: usize = 4 * 1024 * 1024;
+/// The bytes of all messages in a log. There is always room for a response.
+const MAX_MESSAGES: usize = 4 * 1024 * 1024;
 /// The events that a client may fall behind before its request waits.
-const QUEUE: usize = 64;
+pub(super) const QUEUE: usize = 64;
 /// How long a request continues for a client that is away, unless it resumes the stream.
 const RESUME_WINDOW: Duration = Duration::from_secs(30);
-/// How often a resumed stream looks for further events.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a resumed stream is known to be watched.
-const WATCH_TTL: Duration = Duration::from_secs(10);
+/// The delays between attempts to store a response whose client is away.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
 
 /// What an entry of a log is, in its first byte.
-const REQUEST: u8 = b'r';
-const MESSAGE: u8 = b'm';
-const RESPONSE: u8 = b'f';
-const END: u8 = b'e';
-const TOO_LARGE: u8 = b't';
+const OPENED: u8 = b'o';
+pub(super) const MESSAGE: u8 = b'm';
+pub(super) const RESPONSE: u8 = b'f';
+pub(super) const END: u8 = b'e';
+/// A response that is too large to be stored.
+pub(super) const TOO_LARGE: u8 = b't';
+
+const ABANDONED: &str = "this request was cancelled because its client was away: it may have been carried out in part; \
+                         repeat it only if that does no harm";
 
 /// The log of one response stream.
 pub(super) struct EventLog {
@@ -62,16 +71,27 @@ pub(super) struct EventLog {
     /// The id of the request.
     request: Raw,
     stream: String,
+    /// Whether the client expects an event before the first message, to resume the stream from.
+    is_primed: bool,
+    /// The position of the last entry.
     position: u64,
+    messages: StoredMessages,
 }
 
 impl EventLog {
     /// A log for a request of a session, if replicas share sessions.
-    pub(super) fn of(app: &Arc<App>, session: &Arc<HttpSession>, request: &Raw) -> Option<Self> {
-        let link = Arc::clone(&app.replica_sessions.as_ref()?.link);
-        let stream = format!("{}-{}", link.id(), session.next_stream());
+    pub(super) fn of(
+        app: &Arc<App>,
+        session: &Arc<HttpSession>,
+        request: &Raw,
+        is_primed: bool,
+    ) -> Option<Self> {
+        let shared = app.replica_sessions.as_ref()?;
+        let link = Arc::clone(&shared.link);
+        let stream = format!("{}-{}", link.id(), shared.names.next_number());
         let (app, session, request) = (Arc::clone(app), Arc::clone(session), request.clone());
-        Some(Self { app, session, link, request, stream, position: 0 })
+        let messages = StoredMessages::default();
+        Some(Self { app, session, link, request, stream, is_primed, position: 0, messages })
     }
 
     /// Serves the request in a task of its own, and returns its events.
@@ -82,73 +102,110 @@ impl EventLog {
         Box::new(Received(received))
     }
 
-    async fn run(mut self, mut events: ResponseEvents, client: mpsc::Sender<Bytes>) {
-        let request = self.request.get().as_bytes().to_vec();
-        self.append(REQUEST, &request).await;
+    async fn run(self, events: ResponseEvents, client: mpsc::Sender<Bytes>) {
+        let (link, key) = (Arc::clone(&self.link), self.key());
+        let (session, request) = (Arc::clone(&self.session), self.request.clone());
+        let abandoned = client_abandoned(Arc::clone(&link), key.clone(), session, client.clone());
         let cut = self.app.cut.clone();
-        let mut given_up = std::pin::pin!(given_up(
-            Arc::clone(&self.link),
-            self.key(),
-            Arc::clone(&self.session),
-            client.clone(),
-        ));
-        let mut is_cut = false;
-        loop {
-            let next = tokio::select! {
-                biased;
-                next = poll_fn(|cx| events.poll_next(cx)) => next,
-                () = cut.cancelled(), if !is_cut => {
-                    // The request is polled again, and answers.
-                    is_cut = true;
-                    continue;
-                }
-                () = given_up.as_mut() => {
-                    events.cancel();
-                    self.append(END, b"").await;
-                    return;
-                }
-            };
-            let (kind, line) = match next {
-                None => {
-                    self.append(END, b"").await;
-                    return;
-                }
-                Some(Outgoing::Comment(comment)) => {
-                    // The client may be away.
-                    drop(client.send(comment).await);
-                    continue;
-                }
-                Some(Outgoing::Message(line)) => (MESSAGE, line),
-                Some(Outgoing::Response(line)) => (RESPONSE, line),
-            };
-            let framed = match self.append(kind, &line).await {
-                Some(position) => event_with_id(&event_id(&self.stream, position), &line),
-                None => event(&line),
-            };
-            drop(client.send(framed).await);
-            if kind == RESPONSE {
-                return;
-            }
+        // The request is served while an event is being stored.
+        let (queue, outgoing) = mpsc::channel(QUEUE);
+        let served = serve(events, request.clone(), queue, cut, abandoned);
+        let written = self.write(outgoing, client);
+        tokio::select! {
+            ((), ()) = async { tokio::join!(served, written) } => (),
+            never = renew(link, key, request) => match never {},
         }
     }
 
-    /// Appends an entry; `None` if it cannot be stored, so that the stream cannot be resumed from it.
-    async fn append(&mut self, kind: u8, line: &[u8]) -> Option<u64> {
-        self.position += 1;
-        let entry = match line.len() > MAX_EVENT {
-            true => vec![TOO_LARGE],
-            false => [&[kind], line].concat(),
-        };
-        let is_whole = line.len() <= MAX_EVENT;
-        let appended = self.link.state().append(&self.key(), self.position, entry, LIMITS).await;
-        match appended {
-            Ok(true) if is_whole => Some(self.position),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::debug!("an event cannot be resumed from: {error}");
-                None
-            }
+    /// Stores events and sends them to the client, which may be away.
+    async fn write(mut self, mut outgoing: mpsc::Receiver<Outgoing>, client: mpsc::Sender<Bytes>) {
+        let is_open = self.open().await.inspect_err(not_stored).is_ok();
+        if is_open && self.is_primed {
+            drop(client.send(priming_event(&event_id(&self.stream, self.position))).await);
         }
+        while let Some(next) = outgoing.recv().await {
+            let framed = match next {
+                Outgoing::Comment(comment) => comment,
+                Outgoing::Message(line) => match self.append_message(&line).await {
+                    Some(position) => event_with_id(&event_id(&self.stream, position), &line),
+                    None => event(&line),
+                },
+                Outgoing::Response(line) => return self.finish(Some(&line), &client).await,
+            };
+            drop(client.send(framed).await);
+        }
+        self.finish(None, &client).await;
+    }
+
+    /// Begins the log, once. An event can be resumed from only if the id of the request is known.
+    async fn open(&mut self) -> Result<(), StoreError> {
+        if self.position > 0 {
+            return Ok(());
+        }
+        put_request(&*self.link, &self.key(), &self.request).await?;
+        self.append(vec![OPENED]).await
+    }
+
+    /// Appends a message; `None` if it cannot be stored, so that the stream cannot be resumed from it.
+    async fn append_message(&mut self, line: &[u8]) -> Option<u64> {
+        let is_small = line.len() <= MAX_EVENT && self.messages.add(line.len());
+        if !is_small || self.open().await.inspect_err(not_stored).is_err() {
+            return None;
+        }
+        let appended = self.append(entry(MESSAGE, line)).await.inspect_err(not_stored);
+        if appended.is_err() {
+            // It may have been appended: no other entry has this position.
+            self.position += 1;
+        }
+        appended.is_ok().then_some(self.position)
+    }
+
+    /// Stores the end of the stream, and sends the response if there is one. A client that is away finds it in the log,
+    /// and nowhere else: it is stored as soon as that is possible.
+    async fn finish(mut self, response: Option<&[u8]>, client: &mpsc::Sender<Bytes>) {
+        let last = match response {
+            None => vec![END],
+            Some(line) if line.len() > MAX_EVENT => vec![TOO_LARGE],
+            Some(line) => entry(RESPONSE, line),
+        };
+        let mut stored = self.append_last(&last).await;
+        if let Some(line) = response {
+            let framed = match &stored {
+                Ok(()) if line.len() <= MAX_EVENT => {
+                    event_with_id(&event_id(&self.stream, self.position), line)
+                }
+                _ => event(line),
+            };
+            drop(client.send(framed).await);
+        }
+        let cut = self.app.cut.clone();
+        let (end, mut retries) = (Instant::now() + ORPHAN_TIMEOUT, 0);
+        while let Err(error) = &stored
+            && client.is_closed()
+            && Instant::now() < end
+        {
+            not_stored(error);
+            tokio::select! {
+                () = sleep(RETRY.delay(retries)) => (),
+                () = cut.cancelled() => return,
+            }
+            retries += 1;
+            stored = self.append_last(&last).await;
+        }
+    }
+
+    async fn append_last(&mut self, entry: &[u8]) -> Result<(), StoreError> {
+        self.open().await?;
+        self.append(entry.to_vec()).await
+    }
+
+    /// Appends an entry at the next position. This log has no other writer: if the position is taken, an earlier attempt
+    /// to append the same entry succeeded.
+    async fn append(&mut self, entry: Vec<u8>) -> Result<(), StoreError> {
+        let next = self.position + 1;
+        self.link.state().append(&self.key(), next, entry, LIMITS).await?;
+        self.position = next;
+        Ok(())
     }
 
     fn key(&self) -> String {
@@ -156,8 +213,63 @@ impl EventLog {
     }
 }
 
+/// Serves the request until its response, or until its client has abandoned it.
+async fn serve(
+    mut events: ResponseEvents,
+    request: Raw,
+    queue: mpsc::Sender<Outgoing>,
+    cut: CancellationToken,
+    abandoned: impl Future<Output = ()>,
+) {
+    let mut abandoned = std::pin::pin!(abandoned);
+    let mut is_cut = false;
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = poll_fn(|cx| events.poll_next(cx)) => next,
+            () = cut.cancelled(), if !is_cut => {
+                // The request is polled again, and answers.
+                is_cut = true;
+                continue;
+            }
+            () = abandoned.as_mut() => {
+                tracing::debug!("a request was cancelled: its client is gone");
+                events.cancel();
+                let error = RpcError::new(code::INTERNAL_ERROR, ABANDONED);
+                let response = RpcResponse::error(Era::Legacy, Some(&request), error);
+                Some(Outgoing::Response(response.to_line()))
+            }
+        };
+        let Some(next) = next else { return };
+        let is_last = matches!(next, Outgoing::Response(_));
+        if queue.send(next).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Begins the TTL of a log again, for as long as its request is served.
+async fn renew(link: Arc<dyn ReplicaLink>, key: String, request: Raw) -> Infallible {
+    loop {
+        sleep(RENEWAL).await;
+        let renewed = async {
+            put_request(&*link, &key, &request).await?;
+            link.state().renew(&key, LIMITS.ttl).await
+        };
+        if let Err(error) = renewed.await {
+            tracing::debug!("the log of a response stream is not renewed: {error}");
+        }
+    }
+}
+
+/// Stores the id of the request of a log.
+async fn put_request(link: &dyn ReplicaLink, key: &str, request: &Raw) -> Result<(), StoreError> {
+    let id = request.get().as_bytes().to_vec();
+    link.state().put(&request_key(key), id, LIMITS.ttl).await
+}
+
 /// Waits until the client is away and does not return.
-async fn given_up(
+async fn client_abandoned(
     link: Arc<dyn ReplicaLink>,
     key: String,
     session: Arc<HttpSession>,
@@ -168,153 +280,48 @@ async fn given_up(
     let watched = watch_key(&key);
     loop {
         sleep(RESUME_WINDOW).await;
-        let is_watched = link.state().get(&watched).await.is_ok_and(|watched| watched.is_some());
-        let is_there = is_watched || *session.streams.borrow() > 0;
-        if !is_there || Instant::now() >= end {
-            tracing::debug!("a request was cancelled: its client is gone");
+        // While the shared state is not available, nothing is known about the client.
+        let is_unwatched = link.state().get(&watched).await.is_ok_and(|found| found.is_none());
+        let is_away = is_unwatched && *session.streams.borrow() == 0;
+        if is_away || Instant::now() >= end {
             return;
         }
     }
 }
 
-/// The events of a stream after the one that a client received last; `None` if the id is not one of a response stream.
-pub(super) fn resume(
-    app: &Arc<App>,
-    session: &Arc<HttpSession>,
-    last_event_id: &str,
-) -> Option<Box<dyn EventSource>> {
-    let link = Arc::clone(&app.replica_sessions.as_ref()?.link);
-    let (stream, position) = parse(last_event_id)?;
-    let (client, received) = mpsc::channel(QUEUE);
-    let stream = ResumedStream {
-        link,
-        key: key(&session.id, stream),
-        replica: stream.split('-').next().unwrap_or_default().to_owned(),
-        stream: stream.to_owned(),
-        client,
-    };
-    let (cut, ended) = (app.draining.clone(), session.ended.clone());
-    session.streams.send_modify(|streams| *streams += 1);
-    let session = Arc::clone(session);
-    app.tasks.spawn(async move {
-        tokio::select! {
-            () = stream.run(position) => (),
-            // The client resumes it at another replica.
-            () = cut.cancelled() => (),
-            () = ended.cancelled() => (),
-        }
-        session.streams.send_modify(|streams| *streams -= 1);
-    });
-    Some(Box::new(Received(received)))
+fn not_stored(error: &StoreError) {
+    tracing::debug!("an event is not stored: {error}");
 }
 
-/// A stream that a client resumed.
-struct ResumedStream {
-    link: Arc<dyn ReplicaLink>,
-    key: String,
-    stream: String,
-    /// The replica that serves the request.
-    replica: String,
-    client: mpsc::Sender<Bytes>,
+fn entry(kind: u8, line: &[u8]) -> Vec<u8> {
+    [&[kind], line].concat()
 }
 
-impl ResumedStream {
-    async fn run(self, mut position: u64) {
-        let client = self.client.clone();
-        let follow = async {
-            match self.is_over(position).await {
-                Ok(false) => (),
-                Ok(true) => return,
-                Err(error) => tracing::debug!("a resumed stream waits: {error}"),
-            }
-            let mut watched_until = Instant::now();
-            loop {
-                if Instant::now() >= watched_until {
-                    watched_until = Instant::now() + WATCH_TTL / 2;
-                    let watch = watch_key(&self.key);
-                    drop(self.link.state().put(&watch, b"1".to_vec(), WATCH_TTL).await);
-                }
-                // Looked up before the log is read: its last entries are not missed.
-                let is_alive = self.link.is_alive(&self.replica).await.unwrap_or(true);
-                match self.pass_on(&mut position).await {
-                    Ok(Progress::Ended) => return,
-                    Ok(Progress::Pending) if !is_alive => return self.died().await,
-                    Ok(Progress::Pending) => (),
-                    Err(error) => tracing::debug!("a resumed stream waits: {error}"),
-                }
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        tokio::select! {
-            () = follow => (),
-            () = client.closed() => (),
-        }
-    }
-
-    /// Whether the event at a position was the last, or is not known: its stream expired, or is another session's.
-    async fn is_over(&self, position: u64) -> Result<bool, StoreError> {
-        let entries =
-            self.link.state().entries(&self.key, position.saturating_sub(1), LIMITS.length).await?;
-        let received = entries.first().filter(|(at, _)| *at == position);
-        let kind = received.and_then(|(_, entry)| entry.first());
-        Ok(!matches!(kind, Some(&(REQUEST | MESSAGE))))
-    }
-
-    /// Sends the events after a position.
-    async fn pass_on(&self, position: &mut u64) -> Result<Progress, StoreError> {
-        for (at, entry) in self.link.state().entries(&self.key, *position, LIMITS.length).await? {
-            *position = at;
-            let Some((kind, line)) = entry.split_first() else { continue };
-            match *kind {
-                MESSAGE | RESPONSE => {
-                    let framed = event_with_id(&event_id(&self.stream, at), line);
-                    drop(self.client.send(framed).await);
-                    if *kind == RESPONSE {
-                        return Ok(Progress::Ended);
-                    }
-                }
-                END => return Ok(Progress::Ended),
-                TOO_LARGE => {
-                    self.fail("the response is too large to be resumed").await;
-                    return Ok(Progress::Ended);
-                }
-                _ => (),
-            }
-        }
-        Ok(Progress::Pending)
-    }
-
-    async fn died(&self) {
-        self.fail(
-            "the replica that served this request died: the request may have been carried out in part; repeat it only \
-             if that does no harm",
-        )
-        .await;
-    }
-
-    /// Answers the request with an error.
-    async fn fail(&self, message: &str) {
-        let first =
-            self.link.state().entries(&self.key, 0, LIMITS.length).await.unwrap_or_default();
-        let request = first.into_iter().find_map(|(_, entry)| {
-            let (kind, id) = entry.split_first()?;
-            (*kind == REQUEST).then(|| serde_json::from_slice::<Raw>(id).ok()).flatten()
-        });
-        let Some(id) = request else { return };
-        let error = RpcError::new(code::INTERNAL_ERROR, message);
-        let response = RpcResponse::error(Era::Legacy, Some(&id), error);
-        drop(self.client.send(event(&response.to_line())).await);
-    }
+/// The sizes of the messages that are in a log.
+#[derive(Debug, Default)]
+struct StoredMessages {
+    sizes: VecDeque<usize>,
+    bytes: usize,
 }
 
-/// Whether a stream has further events.
-enum Progress {
-    Pending,
-    Ended,
+impl StoredMessages {
+    /// Adds a message; `false` if there is no room for it.
+    fn add(&mut self, size: usize) -> bool {
+        if self.bytes + size > MAX_MESSAGES {
+            return false;
+        }
+        self.sizes.push_back(size);
+        self.bytes += size;
+        // The log drops its oldest entries.
+        if self.sizes.len() > LIMITS.length {
+            self.bytes -= self.sizes.pop_front().unwrap_or_default();
+        }
+        true
+    }
 }
 
 /// Events that a task sends.
-struct Received(mpsc::Receiver<Bytes>);
+pub(super) struct Received(pub(super) mpsc::Receiver<Bytes>);
 
 impl EventSource for Received {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -322,29 +329,36 @@ impl EventSource for Received {
     }
 }
 
-fn key(session: &str, stream: &str) -> String {
+/// The key of a log.
+pub(super) fn key(session: &str, stream: &str) -> String {
     format!("events:{}:{stream}", digest(session))
 }
 
-fn watch_key(key: &str) -> String {
-    format!("watch:{key}")
+/// The key of the id of the request of a log. It is not an entry: a log drops its first ones.
+pub(super) fn request_key(log: &str) -> String {
+    format!("request:{log}")
 }
 
-fn event_id(stream: &str, position: u64) -> String {
+/// The key that is set while a client reads a log.
+pub(super) fn watch_key(log: &str) -> String {
+    format!("watch:{log}")
+}
+
+pub(super) fn event_id(stream: &str, position: u64) -> String {
     format!("{stream}.{position}")
 }
 
 /// The stream and the position of an event id.
-fn parse(event_id: &str) -> Option<(&str, u64)> {
+pub(super) fn parse(event_id: &str) -> Option<(&str, u64)> {
     let (stream, position) = event_id.rsplit_once('.')?;
     let (replica, number) = stream.split_once('-')?;
-    let is_id = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_id && number.parse::<u64>().is_ok()).then_some((stream, position.parse().ok()?))
+    let is_stream = is_replica_id(replica) && number.parse::<u64>().is_ok();
+    is_stream.then_some((stream, position.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{MAX_MESSAGES, StoredMessages, parse};
 
     #[test]
     fn event_ids() {
@@ -352,6 +366,17 @@ mod tests {
         assert_eq!(parse(id), Some(("0123456789abcdef-3", 17)));
         for other in ["", "s.3", "0123456789abcdef.3", "0123456789abcdef-3", "zz-1.2", "*-1.2"] {
             assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn messages_have_a_budget() {
+        let mut stored = StoredMessages::default();
+        assert!(stored.add(MAX_MESSAGES - 10) && stored.add(10) && !stored.add(1));
+        let mut stored = StoredMessages::default();
+        // What the log has dropped does not count.
+        for _ in 0..10_000 {
+            assert!(stored.add(MAX_MESSAGES / 300));
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Options of the HTTP transports.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use http::StatusCode;
 use muster_core::{
@@ -15,6 +19,9 @@ use super::ConnectionCounter;
 
 /// Computes the response of `/health` or `/ready`.
 pub type HealthCheck = Arc<dyn Fn() -> HealthResponse + Send + Sync>;
+
+/// The time since 1970.
+pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The health of the gateway.
 #[derive(Debug, Clone)]
@@ -56,6 +63,8 @@ pub struct HttpOptions {
     pub pages: Vec<Arc<dyn WebPages>>,
     /// This replica among others that serve the same clients; none if it is the only one.
     pub replica: Option<Arc<dyn ReplicaLink>>,
+    /// The clock by whose seconds the calls at all replicas together are counted.
+    pub wall_clock: WallClock,
     /// Counts connections.
     pub connections: Arc<ConnectionCounter>,
     /// How long pending requests may take at shutdown.
@@ -95,6 +104,9 @@ impl Default for HttpOptions {
             guard: None,
             pages: Vec::new(),
             replica: None,
+            wall_clock: Arc::new(|| {
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+            }),
             connections: Arc::default(),
             grace: Duration::from_secs(10),
             hasten: Arc::default(),

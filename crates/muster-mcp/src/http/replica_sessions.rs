@@ -13,17 +13,29 @@ use std::{
 
 use http::{Response, StatusCode};
 use muster_core::{
+    backend::BoxFuture,
     call::Caller,
     hex,
+    join::join_all,
     json::{Raw, raw},
     shared::{Recipient, ReplicaLink, StoreError},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 
-use super::{App, body::Body, responses, sessions::HttpSession};
-use crate::{log_level::LogLevel, session::SessionChange};
+use super::{
+    App,
+    body::Body,
+    responses,
+    sessions::{HttpSession, log_name},
+};
+use crate::{
+    log_level::LogLevel,
+    replica_names::ReplicaNames,
+    session::{SessionChange, SharedVersion},
+};
 
 /// The topic of messages about sessions.
 const TOPIC: &str = "session";
@@ -37,6 +49,12 @@ const MAX_RECORD: usize = 64 * 1024;
 /// The largest response to an input request that is sent to another replica.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
 
+/// How long a session is stored before its client uses it: a flood of `initialize` must not fill the shared state.
+const UNESTABLISHED_TTL: Duration = Duration::from_secs(60);
+
+/// The number of sessions in use whose records are kept at a time.
+const KEPT_AT_A_TIME: usize = 16;
+
 /// How often a change is applied again because another replica was faster.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -44,7 +62,20 @@ const MAX_ATTEMPTS: usize = 8;
 #[derive(Debug)]
 pub(super) struct ReplicaSessions {
     pub(super) link: Arc<dyn ReplicaLink>,
+    /// The names that this replica gives to streams and input requests.
+    pub(super) names: Arc<ReplicaNames>,
     ttl: Duration,
+}
+
+/// Why other replicas do not learn something about a session.
+#[derive(Debug, Error)]
+pub(super) enum ShareError {
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("the subscriptions of a session may have at most {MAX_RECORD} bytes")]
+    TooManySubscriptions,
+    #[error("the response to a request of another replica may have at most {MAX_ANSWER} bytes")]
+    TooLargeAnswer,
 }
 
 /// A session, as replicas share it.
@@ -86,12 +117,10 @@ impl SessionRecord {
         }
     }
 
-    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+    fn encode(&self) -> Result<Vec<u8>, ShareError> {
         let encoded = serde_json::to_vec(self).map_err(|_| StoreError::Unreadable)?;
-        if encoded.len() > MAX_RECORD {
-            return Err(StoreError::Unavailable("the session is too large".to_owned()));
-        }
-        Ok(encoded)
+        let is_small = encoded.len() <= MAX_RECORD;
+        is_small.then_some(encoded).ok_or(ShareError::TooManySubscriptions)
     }
 
     fn decode(stored: &[u8]) -> Result<Self, StoreError> {
@@ -114,7 +143,8 @@ enum SessionMessage {
 
 impl ReplicaSessions {
     pub(super) fn new(link: Arc<dyn ReplicaLink>, ttl: Duration) -> Self {
-        Self { link, ttl }
+        let names = ReplicaNames::new(link.id());
+        Self { link, names, ttl }
     }
 
     /// Handles the messages of other replicas about sessions.
@@ -142,18 +172,22 @@ impl ReplicaSessions {
         if id.len() > MAX_ID || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Ok(());
         }
+        let known = app.sessions.find(id, caller);
+        // Before the record is read: what changes meanwhile is newer.
+        let version = known.as_ref().map(|session| session.state.shared_version());
         match self.read(id).await {
-            // It is not known any more, or belongs to somebody else.
-            Ok(None) => app.sessions.end(id),
+            // It has ended, or its record is of no use: the client begins another one.
+            Ok(None) | Err(StoreError::Unreadable) => app.sessions.end(id),
             Ok(Some(record)) if record.subject == *caller.subject => {
                 let adopted = || app.sessions.adopt(id, caller, record.session.as_deref(), address);
-                let session = app.sessions.find(id, caller).unwrap_or_else(adopted);
-                load(app, &session, &record);
+                let session = known.unwrap_or_else(adopted);
+                load(app, &session, &record, version.unwrap_or(Some(SharedVersion::default())));
             }
+            // It belongs to somebody else.
             Ok(Some(_)) => (),
             Err(error) => {
-                tracing::debug!("session {id}: {error}");
-                if app.sessions.find(id, caller).is_none() {
+                tracing::debug!("session {}: {error}", log_name(id));
+                if known.is_none() {
                     return Err(Box::new(unavailable()));
                 }
             }
@@ -166,9 +200,37 @@ impl ReplicaSessions {
         stored.map(|stored| SessionRecord::decode(&stored)).transpose()
     }
 
-    /// Stores what a request changed.
-    pub(super) async fn save(&self, session: &HttpSession) -> Result<(), StoreError> {
-        let changes = session.state.take_unshared();
+    /// Stores what requests changed. What cannot be stored now is stored by a later request.
+    pub(super) async fn save(
+        &self,
+        app: &Arc<App>,
+        session: &Arc<HttpSession>,
+    ) -> Result<(), ShareError> {
+        if !session.state.has_unshared() {
+            return Ok(());
+        }
+        let _one_at_a_time = session.saving.lock().await;
+        let mut saving = session.state.save_unshared();
+        let mut stored = None;
+        let saved = self.store(session, &saving.changes, &mut stored).await;
+        if saved.is_ok() || matches!(saved, Err(ShareError::TooManySubscriptions)) {
+            saving.changes.clear();
+        }
+        drop(saving);
+        if let (Err(_), Some(record)) = (&saved, stored) {
+            // What cannot be stored is undone.
+            load(app, session, &record, session.state.shared_version());
+        }
+        saved
+    }
+
+    /// Stores changes; `before` becomes what was stored before.
+    async fn store(
+        &self,
+        session: &HttpSession,
+        changes: &[SessionChange],
+        before: &mut Option<SessionRecord>,
+    ) -> Result<(), ShareError> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -176,20 +238,23 @@ impl ReplicaSessions {
         if changes.contains(&SessionChange::Begun) {
             let mut record = SessionRecord::of(session);
             changes.iter().for_each(|change| record.apply(change));
-            return state.put(&key, record.encode()?, self.ttl).await;
+            let ttl = self.ttl.min(UNESTABLISHED_TTL);
+            return Ok(state.put(&key, record.encode()?, ttl).await?);
         }
         let mut attempts = 0;
         loop {
             // The client ended it meanwhile.
             let Some(stored) = state.get(&key).await? else { return Ok(()) };
             let mut record = SessionRecord::decode(&stored)?;
+            *before = Some(record.clone());
             changes.iter().for_each(|change| record.apply(change));
             if state.swap(&key, &stored, record.encode()?, self.ttl).await? {
                 break;
             }
             attempts += 1;
             if attempts == MAX_ATTEMPTS {
-                return Err(StoreError::Unavailable("too many changes at once".to_owned()));
+                let reason = "too many changes at once".to_owned();
+                return Err(StoreError::Unavailable(reason).into());
             }
         }
         let is_subscription = |change: &SessionChange| {
@@ -197,30 +262,49 @@ impl ReplicaSessions {
         };
         if changes.iter().any(is_subscription) {
             let changed = SessionMessage::Changed { session: session.id.clone() };
-            self.send(Recipient::Others, &changed).await;
+            if let Err(error) = self.send(Recipient::Others, &changed).await {
+                tracing::debug!("session {}: {error}", session.log_name());
+            }
         }
         Ok(())
     }
 
-    /// Keeps a session that has an open stream.
-    pub(super) async fn keep(&self, session: &HttpSession) {
-        if let Err(error) = self.link.state().touch(&key(&session.id), self.ttl).await {
-            tracing::debug!("session {}: {error}", session.id);
+    /// Keeps sessions that are in use: their clients may only listen. Ends those that ended elsewhere.
+    pub(super) async fn keep(&self, app: &App) {
+        let in_use = app.sessions.all().into_iter().filter(|session| session.is_in_use());
+        let in_use: Vec<_> = in_use.collect();
+        for some in in_use.chunks(KEPT_AT_A_TIME) {
+            let keep = |session: &Arc<HttpSession>| -> BoxFuture<'_, ()> {
+                let session = Arc::clone(session);
+                Box::pin(async move {
+                    match self.link.state().touch(&key(&session.id), self.ttl).await {
+                        Ok(Some(_)) => (),
+                        // A new session is not stored before the end of its first request.
+                        Ok(None) if session.state.has_unshared() => (),
+                        Ok(None) => app.sessions.end(&session.id),
+                        Err(error) => tracing::debug!("session {}: {error}", session.log_name()),
+                    }
+                })
+            };
+            join_all(some.iter().map(keep).collect()).await;
         }
     }
 
     /// Ends a session everywhere.
-    pub(super) async fn end(&self, id: &str) {
-        if let Err(error) = self.link.state().remove(&key(id)).await {
-            tracing::warn!("session {id} is ended at this replica only: {error}");
+    pub(super) async fn end(&self, id: &str) -> Result<(), ShareError> {
+        self.link.state().remove(&key(id)).await?;
+        let ended = SessionMessage::Ended { session: id.to_owned() };
+        if let Err(error) = self.send(Recipient::Others, &ended).await {
+            // Other replicas find out when it is used.
+            tracing::debug!("session {}: {error}", log_name(id));
         }
-        self.send(Recipient::Others, &SessionMessage::Ended { session: id.to_owned() }).await;
+        Ok(())
     }
 
     /// Cancels a request that another replica serves.
-    pub(super) async fn cancel(&self, session: &str, request: Raw) {
+    pub(super) async fn cancel(&self, session: &str, request: Raw) -> Result<(), ShareError> {
         let message = SessionMessage::Cancelled { session: session.to_owned(), request };
-        self.send(Recipient::Others, &message).await;
+        self.send(Recipient::Others, &message).await
     }
 
     /// Sends the response to an input request to the replica that waits for it.
@@ -230,32 +314,34 @@ impl ReplicaSessions {
         session: &str,
         id: &RawValue,
         outcome: Result<Raw, Raw>,
-    ) {
+    ) -> Result<(), ShareError> {
         let (result, error) = match outcome {
             Ok(result) => (Some(result), None),
             Err(error) => (None, Some(error)),
         };
         let (session, id) = (session.to_owned(), id.to_owned());
         let message = SessionMessage::Answered { session, id, result, error };
-        self.send(Recipient::Replica(replica), &message).await;
+        self.send(Recipient::Replica(replica), &message).await
     }
 
-    async fn send(&self, to: Recipient<'_>, message: &SessionMessage) {
+    async fn send(&self, to: Recipient<'_>, message: &SessionMessage) -> Result<(), ShareError> {
         let encoded = String::from(Box::<str>::from(raw(message))).into_bytes();
         if encoded.len() > MAX_ANSWER {
-            tracing::warn!("a response of a client is too large for another replica");
-            return;
+            return Err(ShareError::TooLargeAnswer);
         }
-        if let Err(error) = self.link.send(to, TOPIC, encoded).await {
-            tracing::warn!("a message to another replica is lost: {error}");
-        }
+        Ok(self.link.send(to, TOPIC, encoded).await?)
     }
 }
 
-/// Applies what other replicas know about a session.
-fn load(app: &Arc<App>, session: &Arc<HttpSession>, record: &SessionRecord) {
+/// Applies what other replicas know about a session, if it is what it was at `version`.
+fn load(
+    app: &Arc<App>,
+    session: &Arc<HttpSession>,
+    record: &SessionRecord,
+    version: Option<SharedVersion>,
+) {
     let level = LogLevel::from_u8(record.level);
-    let ended = session.state.load(&record.capabilities, level, &record.subscriptions);
+    let ended = session.state.load(&record.capabilities, level, &record.subscriptions, version);
     app.server.unsubscribe(&session.caller, ended);
     if record.streamed && !session.was_streamed.swap(true, Ordering::Relaxed) {
         // Its stream at another replica may have missed changes.
@@ -300,16 +386,14 @@ fn receive(app: &Arc<App>, message: SessionMessage) {
             }
         }
         SessionMessage::Changed { session } => {
-            let known = app.sessions.known(&session);
-            let Some(session) = known.filter(|session| *session.streams.borrow() > 0) else {
-                return;
-            };
+            let Some(session) = app.sessions.known(&session) else { return };
             let app = Arc::clone(app);
             let tasks = app.tasks.clone();
             tasks.spawn(async move {
                 let Some(shared) = &app.replica_sessions else { return };
+                let version = session.state.shared_version();
                 if let Ok(Some(record)) = shared.read(&session.id).await {
-                    load(&app, &session, &record);
+                    load(&app, &session, &record, version);
                 }
             });
         }
@@ -331,4 +415,14 @@ pub(super) fn digest(id: &str) -> String {
 fn unavailable() -> Response<Body> {
     let message = "the shared storage is not available; try again";
     responses::busy(StatusCode::SERVICE_UNAVAILABLE, None, message)
+}
+
+/// The response to a message that did not reach another replica.
+pub(super) fn not_shared(error: &ShareError) -> Response<Body> {
+    match error {
+        ShareError::Store(_) => unavailable(),
+        ShareError::TooManySubscriptions | ShareError::TooLargeAnswer => {
+            responses::refuse(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string())
+        }
+    }
 }

@@ -61,3 +61,8 @@ pub(super) fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
 pub(super) fn is_modern(headers: &HeaderMap) -> bool {
     routing_headers(headers).version.is_some_and(|version| !LEGACY.contains(&version))
 }
+
+/// Whether a client of a session expects an event before the first message, without data: since 2025-11-25.
+pub(super) fn is_primed(headers: &HeaderMap) -> bool {
+    routing_headers(headers).version == LEGACY.first().copied()
+}

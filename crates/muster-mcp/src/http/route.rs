@@ -6,7 +6,7 @@ mod limits;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
@@ -16,6 +16,7 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 
+use self::across_replicas::{Forwarded, complete};
 use super::{
     App, Local,
     accept::{Accepts, accepts, is_json, is_plain_get},
@@ -23,12 +24,13 @@ use super::{
     call_limits::CallerKey,
     coarse_timer::CoarseDeadline,
     cors::AllowedOrigin,
-    event_log::{self, EventLog},
+    event_log::EventLog,
     exchange::Exchange,
     options::HealthCheck,
     origin_check, param_check,
+    replica_sessions::not_shared,
     request_headers::{
-        MAX_TOOLSET_LENGTH, TOOLSET, client_session, first, is_modern, routing_headers,
+        MAX_TOOLSET_LENGTH, TOOLSET, client_session, first, is_modern, is_primed, routing_headers,
     },
     responses,
     serving::Serving,
@@ -47,9 +49,6 @@ use crate::{
 
 /// How long a web page waits for the body of a request.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The header that names the last event that a client received.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The message for clients beyond the limit of connections.
 const BUSY: &str = "Too many connections: close some, or try again later";
@@ -79,6 +78,8 @@ enum Step {
     Respond(Response<Body>),
     /// A call is counted for its caller.
     Serve(Exchange, Option<Arc<HttpSession>>, Option<CallerKey>),
+    /// The message belongs to another replica.
+    Forward(Arc<HttpSession>, Forwarded),
 }
 
 impl Router {
@@ -149,7 +150,7 @@ impl Router {
         match (route, &head.method) {
             (Route::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
             (Route::Endpoint, &Method::GET) if is_plain_get(&head.headers) => responses::greeting(),
-            (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
+            (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller).await,
             (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller).await,
             (Route::Endpoint, _) => responses::not_allowed("POST, GET, DELETE"),
             (Route::Stream, &Method::GET) => {
@@ -237,6 +238,7 @@ impl Router {
         };
         match step {
             Step::Respond(response) => response,
+            Step::Forward(session, message) => self.forward(&session, message).await,
             Step::Serve(exchange, session, caller) => {
                 if let (Some(caller), Some(limits)) = (caller, &self.app.shared_limits)
                     && let Err(too_many) = limits.begin(&caller).await
@@ -267,20 +269,17 @@ impl Router {
                 }
             }
             Ok(Message::Notification { method, params }) => {
-                Step::Respond(self.notified(headers, &caller, |session| {
-                    if let Some(id) = cancelled_id(&method, params) {
-                        self.cancel(session, id);
-                    }
-                }))
+                self.notified(headers, &caller, |session| match cancelled_id(&method, params) {
+                    Some(id) => self.cancel(session, id),
+                    None => Step::Respond(responses::accepted()),
+                })
             }
             Ok(Message::Response { id, outcome }) => {
                 if is_modern(headers) {
                     let error = RpcError::new(code::INVALID_REQUEST, "There is nothing to answer");
                     return Step::Respond(responses::error(StatusCode::BAD_REQUEST, None, &error));
                 }
-                Step::Respond(self.notified(headers, &caller, |session| {
-                    self.complete(session, id, outcome);
-                }))
+                self.notified(headers, &caller, |session| complete(session, id, outcome))
             }
         }
     }
@@ -339,7 +338,7 @@ impl Router {
         let log = session
             .as_ref()
             .filter(|_| accepts.events)
-            .and_then(|session| EventLog::of(app, session, &request.id));
+            .and_then(|session| EventLog::of(app, session, &request.id, is_primed(headers)));
         let serving = match &session {
             None => Serving::modern(Arc::clone(app), caller, channel, request),
             Some(session) => Serving::legacy(app, session, caller, channel, request),
@@ -370,21 +369,18 @@ impl Router {
         &self,
         headers: &HeaderMap,
         caller: &Caller,
-        handle: impl FnOnce(&HttpSession),
-    ) -> Response<Body> {
+        handle: impl FnOnce(&Arc<HttpSession>) -> Step,
+    ) -> Step {
         if is_modern(headers) {
-            return responses::accepted();
+            return Step::Respond(responses::accepted());
         }
         match self.session(headers, caller, None) {
-            Ok(session) => {
-                handle(&session);
-                responses::accepted()
-            }
-            Err(refusal) => *refusal,
+            Ok(session) => handle(&session),
+            Err(refusal) => Step::Respond(*refusal),
         }
     }
 
-    fn get(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
+    async fn get(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
         let session = match self.session_of_stream(headers, caller) {
             Ok(session) => session,
             Err(refusal) => return *refusal,
@@ -393,8 +389,10 @@ impl Router {
             let message = "Accept must name text/event-stream";
             return responses::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let last_event_id = first(headers, LAST_EVENT_ID);
-        let resumed = last_event_id.and_then(|id| event_log::resume(&self.app, &session, id));
+        let resumed = match self.resume(headers, &session).await {
+            Ok(resumed) => resumed,
+            Err(refusal) => return *refusal,
+        };
         let source = resumed.unwrap_or_else(|| {
             self.note_stream(&session);
             Box::new(SessionStream::new(Arc::clone(&session), self.app.draining.clone()))
@@ -407,8 +405,10 @@ impl Router {
         match self.session_of_stream(headers, caller) {
             Ok(session) => {
                 self.app.sessions.end(&session.id);
-                if let Some(shared) = &self.app.replica_sessions {
-                    shared.end(&session.id).await;
+                if let Some(shared) = &self.app.replica_sessions
+                    && let Err(error) = shared.end(&session.id).await
+                {
+                    return not_shared(&error);
                 }
                 responses::bare(StatusCode::OK)
             }

@@ -7,11 +7,14 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{call::Caller, json::Raw, shared::StoreError};
+use muster_core::{call::Caller, json::Raw};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::{App, ORPHAN_TIMEOUT, call_limits::CallPlace, sessions::HttpSession};
+use super::{
+    App, ORPHAN_TIMEOUT, call_limits::CallPlace, replica_sessions::ShareError,
+    sessions::HttpSession,
+};
 use crate::{
     client_channel::ClientChannel,
     incoming::ValidRequest,
@@ -56,8 +59,13 @@ impl CutRequest {
     }
 
     /// The error for a request whose effect on the session other replicas do not know.
-    fn not_shared(&self, error: &StoreError) -> RpcResponse {
-        let error = RpcError::new(code::INTERNAL_ERROR, format!("{error}; try again"));
+    fn not_shared(&self, error: &ShareError) -> RpcResponse {
+        let error = match error {
+            ShareError::Store(error) => {
+                RpcError::new(code::INTERNAL_ERROR, format!("{error}; try again"))
+            }
+            other => RpcError::new(code::INVALID_PARAMS, other.to_string()),
+        };
         RpcResponse::error(self.era, Some(&self.id), error)
     }
 }
@@ -136,18 +144,49 @@ pub(super) fn serve_in_session(
 ) -> impl Future<Output = Option<RpcResponse>> + Send + use<> {
     let running = session.start(&request.id);
     let caller = session.caller(caller);
+    let method = request.method;
     let cut = app.replica_sessions.is_some().then(|| CutRequest::of(&request));
     async move {
         let serving = app.server.serve(&caller, channel, &app.draining, request);
         let response = running.token.run_until_cancelled(serving).await;
-        if let Some(shared) = &app.replica_sessions
-            && let Some(request) = cut
-            && let Err(error) = shared.save(&running.session).await
-        {
+        let (Some(shared), Some(request)) = (&app.replica_sessions, cut) else { return response };
+        let session = &running.session;
+        if !changes_session(method) {
+            // The response has nothing to do with what an earlier request could not store.
+            save_later(&app, session);
+        } else if let Err(error) = shared.save(&app, session).await {
+            if method == Method::Initialize {
+                // The client does not use it.
+                app.sessions.end(&session.id);
+            }
             return Some(request.not_shared(&error));
         }
         response
     }
+}
+
+/// Whether a request changes what replicas share about its session.
+const fn changes_session(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Initialize | Method::SetLogLevel | Method::Subscribe | Method::Unsubscribe
+    )
+}
+
+/// Stores what changed in a session in the background.
+pub(super) fn save_later(app: &Arc<App>, session: &Arc<HttpSession>) {
+    if !session.state.has_unshared() {
+        return;
+    }
+    let (app, session) = (Arc::clone(app), Arc::clone(session));
+    let tasks = app.tasks.clone();
+    tasks.spawn(async move {
+        if let Some(shared) = &app.replica_sessions
+            && let Err(error) = shared.save(&app, &session).await
+        {
+            tracing::debug!("session {}: {error}", session.log_name());
+        }
+    });
 }
 
 impl Drop for Serving {

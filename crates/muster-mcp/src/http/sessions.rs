@@ -11,20 +11,22 @@ use std::{
 };
 
 use http::HeaderValue;
-use muster_core::{call::Caller, hex, shared::ReplicaLink};
+use muster_core::{call::Caller, hex};
 use serde_json::value::RawValue;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Mutex, Notify, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ConnectionCounter, connections::peer_of, options::HttpOptions};
-use crate::{lock::Lock, server::Server, session::LegacySession};
+use super::{
+    ConnectionCounter, connections::peer_of, options::HttpOptions, replica_sessions::digest,
+};
+use crate::{lock::Lock, replica_names::ReplicaNames, server::Server, session::LegacySession};
 
-/// The fraction of all sessions that one search for sessions to evict may end. A search takes as long as there are
+/// One search for sessions to evict may end this part of all sessions. A search takes as long as there are
 /// sessions, and all requests wait for it: in a flood, not every new session can afford one.
-const BATCH: usize = 100;
+const EVICTION_DIVISOR: usize = 100;
 
 /// Pending requests by id, each with a serial number: ids may be reused.
 type RunningById = BTreeMap<Arc<str>, (u64, CancellationToken)>;
@@ -63,8 +65,8 @@ pub(super) struct HttpSession {
     pub(super) was_streamed: AtomicBool,
     /// Whether its client may have missed changes.
     pub(super) is_outdated: AtomicBool,
-    /// The number of response streams that can be resumed.
-    response_streams: AtomicU64,
+    /// Held while changes are stored for other replicas.
+    pub(super) saving: Mutex<()>,
     /// Who is counted for it: the user, or the peer of an unknown user.
     holder: Holder,
 }
@@ -78,15 +80,15 @@ impl HttpSession {
         mut caller: Caller,
         address: IpAddr,
         queue: usize,
-        replica: Option<&str>,
+        names: Option<&Arc<ReplicaNames>>,
     ) -> Self {
         let holder =
             (Arc::clone(&caller.subject), caller.principal.is_none().then(|| peer_of(address)));
         caller.session.get_or_insert_with(|| id.as_str().into());
         let (out, waiting) = mpsc::channel(queue);
         let state = LegacySession::with_queue(&out);
-        let state = match replica {
-            Some(replica) => state.shared_by(replica),
+        let state = match names {
+            Some(names) => state.shared_by(names),
             None => state,
         };
         let ended = CancellationToken::new();
@@ -108,10 +110,10 @@ impl HttpSession {
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
             is_established: AtomicBool::new(false),
-            is_shared: replica.is_some(),
+            is_shared: names.is_some(),
             was_streamed: AtomicBool::new(false),
             is_outdated: AtomicBool::new(false),
-            response_streams: AtomicU64::new(0),
+            saving: Mutex::default(),
             holder,
         }
     }
@@ -140,9 +142,9 @@ impl HttpSession {
         true
     }
 
-    /// The number of the next response stream that can be resumed.
-    pub(super) fn next_stream(&self) -> u64 {
-        self.response_streams.fetch_add(1, Ordering::Relaxed)
+    /// What the session is called in logs: its id is a secret of its client.
+    pub(super) fn log_name(&self) -> String {
+        log_name(&self.id)
     }
 
     /// Whether changes can be queued for its client. A client of several replicas has its stream at one of them.
@@ -215,8 +217,8 @@ pub(super) struct SessionTable {
     /// The size of the queue of each session.
     queue: usize,
     counter: Arc<ConnectionCounter>,
-    /// This replica, if others serve the same sessions.
-    replica: Option<Arc<str>>,
+    /// The names of this replica, if others serve the same sessions.
+    names: Option<Arc<ReplicaNames>>,
     table: Lock<BTreeMap<String, Arc<HttpSession>>>,
 }
 
@@ -224,13 +226,13 @@ impl SessionTable {
     pub(super) fn new(server: Server, options: &HttpOptions, queue: usize) -> Self {
         let (idle_timeout, max_sessions) = (options.session_idle, options.max_sessions);
         let counter = Arc::clone(&options.connections);
-        let (replica, table) = (None, Lock::default());
-        Self { server, idle_timeout, max_sessions, queue, counter, replica, table }
+        let (names, table) = (None, Lock::default());
+        Self { server, idle_timeout, max_sessions, queue, counter, names, table }
     }
 
     /// The same table, whose sessions other replicas serve, too.
-    pub(super) fn shared_by(self, link: Option<&dyn ReplicaLink>) -> Self {
-        Self { replica: link.map(|link| link.id().into()), ..self }
+    pub(super) fn shared_by(self, names: Option<&Arc<ReplicaNames>>) -> Self {
+        Self { names: names.cloned(), ..self }
     }
 
     /// A new session; `None` if the system has no randomness for its id.
@@ -253,7 +255,7 @@ impl SessionTable {
     }
 
     fn insert(&self, id: String, caller: Caller, address: IpAddr) -> Arc<HttpSession> {
-        let session = HttpSession::new(id, caller, address, self.queue, self.replica.as_deref());
+        let session = HttpSession::new(id, caller, address, self.queue, self.names.as_ref());
         let session = Arc::new(session);
         let evicted = {
             let mut table = self.table.lock();
@@ -262,7 +264,10 @@ impl SessionTable {
             }
             table.insert(session.id.clone(), Arc::clone(&session));
             match table.len() > self.max_sessions {
-                true => to_evict(&table, &session.id, (self.max_sessions / BATCH).max(1)),
+                true => {
+                    let most = (self.max_sessions / EVICTION_DIVISOR).max(1);
+                    to_evict(&table, &session.id, most, self.names.is_some())
+                }
                 false => Vec::new(),
             }
         };
@@ -310,7 +315,7 @@ impl SessionTable {
     pub(super) fn sweep(&self) {
         for session in self.all() {
             if session.idle_since().is_some_and(|since| since.elapsed() >= self.idle_timeout) {
-                tracing::debug!("session {} is evicted: idle", session.id);
+                tracing::debug!("session {} is evicted: idle", session.log_name());
                 self.end(&session.id);
             }
         }
@@ -329,8 +334,14 @@ impl SessionTable {
 }
 
 /// The sessions to evict, of the user or peer with the most sessions: those that were only initialized, at most
-/// `most` of them, longest idle first; without any, the least recently used one, and one in use only if all are.
-fn to_evict(table: &BTreeMap<String, Arc<HttpSession>>, except: &str, most: usize) -> Vec<String> {
+/// `most` of them, longest idle first; without any, the least recently used one, and one in use only if all are. Of sessions
+/// that other replicas share, as many idle ones: they are only forgotten, and read again when they are used.
+fn to_evict(
+    table: &BTreeMap<String, Arc<HttpSession>>,
+    except: &str,
+    most: usize,
+    is_shared: bool,
+) -> Vec<String> {
     let mut held: BTreeMap<&Holder, usize> = BTreeMap::new();
     for session in table.values() {
         *held.entry(&session.holder).or_default() += 1;
@@ -339,23 +350,32 @@ fn to_evict(table: &BTreeMap<String, Arc<HttpSession>>, except: &str, most: usiz
         return Vec::new();
     };
     let theirs = table.values().filter(|held| held.id != except && held.holder == *heaviest);
-    let (mut unused, mut used) = (Vec::new(), Vec::new());
+    let (mut unused, mut idle, mut used) = (Vec::new(), Vec::new(), Vec::new());
     for session in theirs {
         let is_established = session.is_established.load(Ordering::Relaxed);
         match session.idle_since() {
             Some(since) if !is_established => unused.push((since, &session.id)),
+            Some(since) if is_shared => idle.push((since, &session.id)),
             Some(since) => used.push(((false, is_established, since), &session.id)),
             None => used.push(((true, is_established, *session.used.lock()), &session.id)),
         }
     }
-    if unused.is_empty() {
+    let mut evicted = if unused.is_empty() { idle } else { unused };
+    if evicted.is_empty() {
         return used.into_iter().min().map(|(_, id)| id.clone()).into_iter().collect();
     }
-    if let Some(last) = most.checked_sub(1).filter(|last| *last < unused.len()) {
-        unused.select_nth_unstable(last);
-        unused.truncate(most);
+    if let Some(last) = most.checked_sub(1).filter(|last| *last < evicted.len()) {
+        evicted.select_nth_unstable(last);
+        evicted.truncate(most);
     }
-    unused.into_iter().map(|(_, id)| id.clone()).collect()
+    evicted.into_iter().map(|(_, id)| id.clone()).collect()
+}
+
+/// What a session is called in logs.
+pub(super) fn log_name(id: &str) -> String {
+    let mut name = digest(id);
+    name.truncate(8);
+    name
 }
 
 /// `mcp-session-<uuid4>`

@@ -4,15 +4,12 @@
 //! second is lost: callers may be refused a little early, and never make more calls than allowed within a second of the
 //! clock.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use muster_core::shared::SharedState;
 
 use super::{
+    WallClock,
     call_limits::{CallerKey, TooMany},
     replica_sessions::digest,
 };
@@ -26,10 +23,10 @@ const TTL: Duration = Duration::from_secs(3);
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The calls of all callers at all replicas.
-#[derive(Debug)]
 pub(super) struct SharedLimits {
     state: Arc<dyn SharedState>,
     per_second: u32,
+    clock: WallClock,
     allowances: Lock<BTreeMap<CallerKey, Allowance>>,
 }
 
@@ -41,15 +38,25 @@ struct Allowance {
     is_exhausted: bool,
 }
 
+impl fmt::Debug for SharedLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedLimits").field("per_second", &self.per_second).finish_non_exhaustive()
+    }
+}
+
 impl SharedLimits {
     /// A limit of calls per second; none if there is no limit.
-    pub(super) fn new(state: Arc<dyn SharedState>, per_second: u32) -> Option<Self> {
-        (per_second > 0).then(|| Self { state, per_second, allowances: Lock::default() })
+    pub(super) fn new(
+        state: Arc<dyn SharedState>,
+        per_second: u32,
+        clock: WallClock,
+    ) -> Option<Self> {
+        (per_second > 0).then(|| Self { state, per_second, clock, allowances: Lock::default() })
     }
 
     /// Counts a call. If the shared state is not available, only the limit of this replica applies.
     pub(super) async fn begin(&self, key: &CallerKey) -> Result<(), TooMany> {
-        let past = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let past = (self.clock)();
         let rest = Duration::from_nanos(1_000_000_000 - u64::from(past.subsec_nanos()));
         let too_many = TooMany::PerSecond { limit: self.per_second, after: rest };
         let is_allowed = self.is_allowed(past.as_secs(), key).await;

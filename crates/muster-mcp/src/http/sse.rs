@@ -18,7 +18,7 @@ use muster_core::{call::Caller, credentials::Peer};
 use super::{
     App,
     body::{Body, EventSource, EventStream, event},
-    call_limits::{CallPlace, CallerKey},
+    call_limits::{CallPlace, CallerKey, TooMany},
     responses,
     route::{cancelled_id, malformed_message},
     serving,
@@ -139,9 +139,9 @@ pub(super) async fn handle(
                 Ok(request) => {
                     let key = || CallerKey::of(&caller, address);
                     let is_call = request.request.tool_call().is_some();
-                    match is_call.then(|| app.call_limits.begin(key)).transpose() {
+                    match begin_call(app, is_call.then_some(key)).await {
                         Ok(call) => {
-                            start(app, session, (caller, call.flatten()), request);
+                            start(app, session, (caller, call), request);
                             None
                         }
                         Err(too_many) => {
@@ -159,6 +159,19 @@ pub(super) async fn handle(
         drop(session.out.send(response.to_line()).await);
     }
     responses::accepted()
+}
+
+/// Counts a call, here and at all replicas together.
+async fn begin_call(
+    app: &App,
+    key: Option<impl Fn() -> CallerKey>,
+) -> Result<Option<CallPlace>, TooMany> {
+    let Some(key) = key else { return Ok(None) };
+    let place = app.call_limits.begin(&key)?;
+    if let Some(shared) = &app.shared_limits {
+        shared.begin(&key()).await?;
+    }
+    Ok(place)
 }
 
 fn start(

@@ -13,6 +13,7 @@ use muster_mcp::{
 };
 use serde_json::{Value, json};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
@@ -65,10 +66,6 @@ impl Running {
         body: impl Into<Bytes>,
     ) -> Reply {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        let mut running = JoinSet::new();
-        running.spawn(async move { drop(connection.await) });
         let mut request = Request::builder().method(method).uri(path);
         if !headers.iter().any(|(name, _)| *name == "host") {
             request = request.header("host", self.address.to_string());
@@ -76,16 +73,7 @@ impl Running {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(body.into())).unwrap();
-        let response = soon(sender.send_request(request)).await.unwrap();
-        let (head, body) = response.into_parts();
-        Reply {
-            status: head.status,
-            headers: head.headers,
-            body,
-            text: String::new(),
-            _running: running,
-        }
+        exchange(stream, request.body(Full::new(body.into())).unwrap()).await
     }
 
     /// A legacy client with these capabilities.
@@ -118,6 +106,26 @@ impl Running {
         let headers =
             [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", &name)];
         self.post(&headers, &request(id, method, &params)).await
+    }
+}
+
+/// Sends one request over a connection.
+pub(crate) async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Reply {
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(async move { drop(connection.await) });
+    let response = soon(sender.send_request(request)).await.unwrap();
+    let (head, body) = response.into_parts();
+    Reply {
+        status: head.status,
+        headers: head.headers,
+        body,
+        text: String::new(),
+        _running: running,
     }
 }
 

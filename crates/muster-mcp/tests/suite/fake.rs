@@ -15,6 +15,9 @@ use muster_core::{
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{Notify, broadcast, mpsc};
 
+/// The messages of a call of `chatty`.
+pub(crate) const CHATTY: u32 = 300;
+
 #[derive(Debug)]
 pub(crate) struct Fake {
     identity: ServerInfo,
@@ -120,6 +123,14 @@ impl Fake {
                 progress(client, 1);
                 self.finish.notified().await;
                 progress(client, 2);
+                Ok(done(&text("done")))
+            }
+            "chatty" => {
+                for step in 1..=CHATTY {
+                    progress(client, step);
+                    tokio::task::yield_now().await;
+                }
+                self.finish.notified().await;
                 Ok(done(&text("done")))
             }
             "brief" => {

@@ -1,9 +1,15 @@
 //! HTTP+SSE, the transport of 2024-11-05.
 
+use std::{sync::Arc, time::Duration};
+
 use muster_core::request::Change;
+use muster_mcp::http::HttpOptions;
 use serde_json::{Value, json};
 
-use super::client::{Reply, Running, call, request, start};
+use super::{
+    client::{Reply, Running, call, request, start},
+    replicas::pair_with,
+};
 
 struct Older<'a> {
     server: &'a Running,
@@ -82,4 +88,15 @@ async fn a_request_is_cancelled_by_its_id() {
     drop(client);
     assert_eq!(server.journal().await, "began slow");
     assert_eq!(server.journal().await, "dropped slow");
+}
+
+#[tokio::test]
+async fn calls_are_limited_at_all_replicas_together() {
+    let wall_clock = Arc::new(|| Duration::from_secs(1_000));
+    let options = HttpOptions { calls_per_second: 1, wall_clock, ..HttpOptions::default() };
+    let pair = pair_with(options).await;
+    let (mut one, mut other) = (Older::open(&pair.one).await, Older::open(&pair.other).await);
+    assert!(one.ask(1, "tools/call", call("echo")).await["result"].is_object());
+    let refused = other.ask(1, "tools/call", call("echo")).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("Too many calls"), "{refused}");
 }
