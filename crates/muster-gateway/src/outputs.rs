@@ -356,7 +356,10 @@ impl Outputs {
             retention.evict(now, self.most_bytes, &newest.handle)
         };
         for handle in evicted {
-            remove(&directory.join(handle));
+            remove(&directory.join(&handle));
+            if let Some(shared) = &self.shared {
+                shared.remove(&handle);
+            }
         }
     }
 }

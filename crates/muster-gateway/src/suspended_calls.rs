@@ -25,7 +25,7 @@ use muster_core::{
     json::{RawObject, raw},
     lock::Lock,
     request::{RequestError, Response},
-    shared::ReplicaLink,
+    shared::{ReplicaLink, is_replica_id},
 };
 use tokio::{sync::oneshot, task::AbortHandle};
 use tokio_util::task::TaskTracker;
@@ -94,8 +94,9 @@ impl SuspendedCalls {
     /// The calls of this replica, which clients may resume at another.
     pub(crate) fn of_replica(link: Arc<dyn ReplicaLink>) -> Arc<Self> {
         Arc::new_cyclic(|calls| {
-            let others = Some(OtherReplicas::connect(link, calls));
-            Self { others, ..Self::default() }
+            let tasks = TaskTracker::new();
+            let others = Some(OtherReplicas::connect(link, tasks.clone(), calls));
+            Self { others, tasks, calls: Lock::default() }
         })
     }
 
@@ -140,8 +141,7 @@ impl SuspendedCalls {
         if let Some(others) = &self.others
             && let Some(replica) = replica_of(&handle).filter(|replica| *replica != others.own_id())
         {
-            let resumed = others.resume(replica, &handle, caller, client, continuation).await;
-            return resumed.unwrap_or_else(|| Err(unknown_handle()));
+            return others.resume(replica, &handle, caller, client, continuation).await;
         }
         self.resume_here(&handle, caller, client, continuation).await
     }
@@ -240,8 +240,7 @@ fn unknown_handle() -> RequestError {
 /// The replica of a suspended call.
 fn replica_of(handle: &str) -> Option<&str> {
     let (replica, _) = handle.strip_prefix(HANDLE_PREFIX)?.split_once('.')?;
-    let is_id = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then_some(replica)
+    is_replica_id(replica).then_some(replica)
 }
 
 fn crashed() -> RequestError {

@@ -2,6 +2,7 @@
 //! for.
 
 use std::{
+    collections::VecDeque,
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -9,25 +10,59 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{hex, shared::SharedState};
+use muster_core::{hex, lock::Lock, shared::SharedState};
 use tokio::runtime::Handle;
 
 use super::{StoredOutput, described, private};
 
-/// The largest output that other replicas can read. A larger one is good at the replica that stored it.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// The largest output that other replicas can read. A larger one can be read at the replica that stored it only.
+pub(super) const MAX_BYTES: u64 = 1024 * 1024;
+/// The bytes of all outputs of this replica that others can read: no agent can fill the shared state.
+pub(super) const MAX_TOTAL: u64 = 32 * 1024 * 1024;
 
 /// The outputs of all replicas.
 #[derive(Debug, Clone)]
 pub(super) struct SharedOutputs {
     state: Arc<dyn SharedState>,
     runtime: Handle,
+    copies: Arc<Lock<Copies>>,
+}
+
+/// The outputs of this replica that others can read, oldest first.
+#[derive(Debug, Default)]
+struct Copies {
+    sizes: VecDeque<(String, u64)>,
+    bytes: u64,
+}
+
+impl Copies {
+    /// Adds a copy; returns the oldest ones, for which there is no room any more.
+    fn add(&mut self, handle: &str, size: u64) -> Vec<String> {
+        self.sizes.push_back((handle.to_owned(), size));
+        self.bytes += size;
+        let mut evicted = Vec::new();
+        while self.bytes > MAX_TOTAL
+            && let Some((oldest, size)) = self.sizes.pop_front()
+        {
+            self.bytes -= size;
+            evicted.push(oldest);
+        }
+        evicted
+    }
+
+    /// Removes a copy; `false` if there is none.
+    fn remove(&mut self, handle: &str) -> bool {
+        let place = self.sizes.iter().position(|(copied, _)| copied == handle);
+        let removed = place.and_then(|place| self.sizes.remove(place));
+        self.bytes -= removed.as_ref().map_or(0, |(_, size)| *size);
+        removed.is_some()
+    }
 }
 
 impl SharedOutputs {
     /// Outputs in the shared state. `runtime` serves its connection.
-    pub(super) const fn new(state: Arc<dyn SharedState>, runtime: Handle) -> Self {
-        Self { state, runtime }
+    pub(super) fn new(state: Arc<dyn SharedState>, runtime: Handle) -> Self {
+        Self { state, runtime, copies: Arc::default() }
     }
 
     /// Copies an output to the shared state. Blocks.
@@ -36,7 +71,22 @@ impl SharedOutputs {
             return;
         }
         if let Err(error) = self.try_store(kept, ttl) {
-            tracing::debug!("output {} is good at this replica only: {error}", kept.handle);
+            tracing::debug!("output {} can be read at this replica only: {error}", kept.handle);
+        }
+    }
+
+    /// Removes the copy of an output that this replica has removed. Blocks.
+    pub(super) fn remove(&self, handle: &str) {
+        let is_copied = self.copies.lock().remove(handle);
+        if is_copied {
+            self.remove_copy(handle);
+        }
+    }
+
+    fn remove_copy(&self, handle: &str) {
+        if let Err(error) = self.runtime.block_on(self.state.remove(&key(handle))) {
+            // It expires.
+            tracing::debug!("output {handle}: {error}");
         }
     }
 
@@ -44,8 +94,15 @@ impl SharedOutputs {
         let mut copy = serde_json::to_vec(kept)?;
         copy.push(b'\n');
         copy.extend(fs::read(&kept.path)?);
+        let size = u64::try_from(copy.len()).unwrap_or(u64::MAX);
+        // Room is made first: together they never take more.
+        let evicted = self.copies.lock().add(&kept.handle, size);
+        for handle in evicted {
+            self.remove_copy(&handle);
+        }
         let key = key(&kept.handle);
-        self.runtime.block_on(self.state.put(&key, copy, ttl)).map_err(io::Error::other)
+        let stored = self.runtime.block_on(self.state.put(&key, copy, ttl));
+        stored.map_err(io::Error::other)
     }
 
     /// Copies an output of `owner` from the shared state to a path. Blocks.

@@ -11,6 +11,7 @@ use super::{
     described,
     excerpt::{ExcerptRequest, NextPage},
     preview::Preview,
+    shared_outputs::MAX_BYTES,
     temporary::TemporaryOutputs,
 };
 use crate::background_job::StopSignal;
@@ -457,4 +458,20 @@ fn an_output_of_another_replica_is_read_while_another_request_copies_it() {
     assert_eq!(fs::read_to_string(&found.path).unwrap(), "all of it");
     let names = fs::read_dir(found.path.parent().unwrap()).unwrap().count();
     assert_eq!(names, 2, "the output and its description");
+}
+
+#[test]
+fn outputs_that_other_replicas_can_read_have_a_budget() {
+    let state: Arc<dyn SharedState> = Arc::new(MemoryShared::new(Clock::system()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let share = |outputs: Outputs| outputs.shared_by(Arc::clone(&state), runtime.handle().clone());
+    let ((_one, here), (_two, there)) = (outputs(), outputs());
+    let (here, there) = (share(here), share(there));
+    let is_found = |kept: &StoredOutput| there.find(&kept.owner, &kept.handle).is_ok();
+    let size = usize::try_from(MAX_BYTES).unwrap() - 10_000;
+    let large = "x".repeat(size);
+    let kept: Vec<_> = (0..34).map(|_| text(&here, &large)).collect();
+    assert!(!is_found(kept.first().unwrap()), "the oldest copy is removed");
+    assert!(is_found(kept.get(2).unwrap()) && is_found(kept.last().unwrap()));
+    assert!(!is_found(&text(&here, &large.repeat(2))), "too large");
 }

@@ -1,6 +1,6 @@
-//! When a call is suspended, resumed, expired and cancelled.
+//! Suspended calls over a scripted client: when a call is suspended, resumed, expired and cancelled.
 
-//! Suspended calls over a scripted client.
+mod replicas;
 
 use muster_core::client::{
     CallCounter, CallSlot, InputMode, InputRequest, Notification, TooManyCalls,
