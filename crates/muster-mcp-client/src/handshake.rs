@@ -30,7 +30,7 @@ const DISCOVER: &str = "server/discover";
 const LOG_LEVEL: &str = "debug";
 
 /// How long a server may take to set a level.
-const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -160,16 +160,13 @@ pub(crate) async fn legacy(
         let what = "its answer to `initialize` names no protocol version";
         return Err(TransportError::Invalid(what.to_owned()));
     };
-    let capabilities = capabilities(&result);
-    if RawObject::parse(&capabilities)
-        .is_some_and(|capabilities| capabilities.get("logging").is_some())
-    {
+    if offers_log_messages(&result) {
         request_log_messages(transport, router).await;
     }
     Ok(ServerProfile {
         era: Era::Legacy,
         version,
-        capabilities: Some(capabilities),
+        capabilities: Some(capabilities(&result)),
         instructions: result.get_text("instructions"),
         server_info: result.get("serverInfo").map(ToOwned::to_owned),
     })
@@ -178,14 +175,26 @@ pub(crate) async fn legacy(
 /// Asks a server for its log messages: some send none until a client has set a level. The clients of the gateway choose
 /// among them by levels of their own.
 async fn request_log_messages(transport: &Transport, router: &Arc<MessageRouter>) {
+    if let Transport::Http(http) = transport {
+        return http.request_log_messages().await;
+    }
     let options = RequestOptions { on_drop: OnDrop::Leave, ..RequestOptions::default() };
-    let set_level =
-        |id| MessageWriter::request(id, "logging/setLevel").text("level", LOG_LEVEL).finish();
-    // A server without log messages is as good.
     let asked = timeout(LOG_LEVEL_TIMEOUT, transport.request(router, options, set_level)).await;
+    // A server without log messages is as good.
     if !matches!(asked, Ok(Ok(_))) {
         tracing::debug!(server = &*router.name, "it does not set a log level");
     }
+}
+
+/// Whether the result of `initialize` names log messages.
+pub(crate) fn offers_log_messages(result: &RawObject<'_>) -> bool {
+    let capabilities = result.get("capabilities").and_then(RawObject::parse);
+    capabilities.is_some_and(|capabilities| capabilities.get("logging").is_some())
+}
+
+/// The request for log messages.
+pub(crate) fn set_level(id: u64) -> Vec<u8> {
+    MessageWriter::request(id, "logging/setLevel").text("level", LOG_LEVEL).finish()
 }
 
 /// The first request of the legacy handshake.

@@ -23,7 +23,7 @@ use muster_mcp::{
     param_headers::RoutingHeaders,
     wire::{Message, RpcError},
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 use tracing::debug;
 
 use self::{
@@ -101,11 +101,31 @@ impl HttpTransport {
         Ok(result)
     }
 
-    /// Replaces a session that the upstream has lost, and subscribes to the same resources again.
+    /// Asks the upstream for its log messages, which it sends in a session only.
+    pub(crate) async fn request_log_messages(self: &Arc<Self>) {
+        if !self.has_session() {
+            return;
+        }
+        let asked = async {
+            let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;
+            let (body, session) = (handshake::set_level(guard.id).into(), self.session.id());
+            self.attempt(guard.id, &body, Context::Legacy(&session)).await
+        };
+        // A server without log messages is as good.
+        if !matches!(timeout(handshake::LOG_LEVEL_TIMEOUT, asked).await, Ok(Ok(_))) {
+            debug!(server = &*self.router.name, "it does not set a log level");
+        }
+    }
+
+    /// Replaces a session that the upstream has lost, requests its log messages, and subscribes to the same resources again.
     async fn replace_session(self: &Arc<Self>, stale: &SessionId) -> Result<(), TransportError> {
         let replaced = self.session.renew(stale, async || {
             debug!(server = &*self.router.name, "the session is lost; initializing again");
-            self.initialize().await?;
+            let result = self.initialize().await?;
+            let result = RawObject::parse(&result).unwrap_or_default();
+            if handshake::offers_log_messages(&result) {
+                self.request_log_messages().await;
+            }
             let subscriptions = self.subscriptions.lock().clone();
             for uri in subscriptions {
                 let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;

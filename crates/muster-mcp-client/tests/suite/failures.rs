@@ -282,6 +282,43 @@ async fn a_lost_session_is_replaced_and_the_call_repeated() {
 }
 
 #[tokio::test]
+async fn log_messages_are_requested_in_every_session() {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sessions);
+    let server = |is_stateless: bool| {
+        let count = Arc::clone(&count);
+        HttpServer::start(move |request| {
+            legacy(request, |request| match () {
+                () if request.is("initialize") => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let result = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"logging":{}}}"#;
+                    let body =
+                        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, request.id());
+                    let session = "content-type: application/json\r\nmcp-session-id: s1\r\n";
+                    let stateless = "content-type: application/json\r\n";
+                    Some(Reply::Document(200, if is_stateless { stateless } else { session }, body))
+                }
+                () if request.is("logging/setLevel") => Some(Reply::result(request, "{}")),
+                () if !request.is("tools/call") => None,
+                () if !is_stateless && count.load(Ordering::Relaxed) == 1 => {
+                    Some(Reply::status(404))
+                }
+                () => Some(Reply::result(request, r#"{"content":[]}"#)),
+            })
+        })
+    };
+    let web = server(false).await;
+    let world = TestConnection::of(&http(&web.url)).await;
+    world.call(&FakeClient::with_all_capabilities(), "t", "{}").await;
+    assert_eq!(sessions.load(Ordering::Relaxed), 2);
+    assert_eq!(web.requests_of("logging/setLevel").len(), 2);
+    let web = server(true).await;
+    let world = TestConnection::of(&http(&web.url)).await;
+    world.call(&FakeClient::with_all_capabilities(), "t", "{}").await;
+    assert_eq!(web.requests_of("logging/setLevel").len(), 0);
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_resumed() {
     let web = HttpServer::start(|request| {
         legacy(request, |request| match () {
