@@ -22,11 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 /// The executions that are not finished, each as `ID/REPLICA`.
 const RUNS: &str = "runs";
-/// The entries of a log that one request reads.
-const PAGE: usize = 10_000;
-
 /// How long an execution may last, and the bound of its journal: two lines for each step of each item of a loop.
 const LIMITS: LogLimits = LogLimits { length: 100_000, ttl: Duration::from_secs(24 * 3600) };
+/// The number of lines that one request reads.
+const PAGE: usize = 10_000;
 /// How long the journal of an execution that ended is known.
 const CLOSED: LogLimits = LogLimits { length: 1, ttl: Duration::from_secs(3600) };
 /// How long the record of an execution can be read at every replica.
