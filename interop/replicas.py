@@ -5,8 +5,9 @@
 
 Every connection of a client goes to the next replica. A backend records each effect by an id that the client chose. A
 client repeats a request only if it has no effect, and resumes a stream that was cut. Afterwards every effect that was
-confirmed must have happened, none twice, and every session and every login must go on. The commands that a call costs in
-Valkey and the memory of an idle session are measured before. Logins take a third of the time again.
+confirmed must have happened, none twice, and every session and every login must go on; most effects must have been confirmed,
+replicas been killed, and streams resumed. The commands that a call costs in Valkey and the memory of an idle session are
+measured before, and have limits. Logins take a third of the time again, and are refreshed meanwhile.
 
 Needs valkey-server or redis-server (interop/install_packages.sh), and the provider of interop/install_oauth.sh.
 """
@@ -29,9 +30,15 @@ from world import KEY, STEPS, Balancer, Replica, Valkey, start_backend  # noqa: 
 
 # Replicas that are never killed at the same time.
 SPARE = 2
-# Leases, executions of dead replicas, and these numbers themselves, however many calls there are.
-BACKGROUND = ("set", "smembers", "info")
-DIED = "died"
+# The commands in Valkey that a call may cost, and the bytes of an idle session.
+MAX_LEGACY_COMMANDS, MAX_MODERN_COMMANDS, MAX_SESSION = 1, 0, 4096
+# Commands in the background are measured by themselves, and are not exactly as many the second time.
+TOLERANCE = 0.1
+# The part of the effects that must be confirmed to their clients.
+MIN_CONFIRMED = 0.8
+# How long replicas may take to be ready after the last one was killed.
+READY_LIMIT = 120
+DIED, LOST = "died", "is lost"
 HANDLE = re.compile(r"out_[0-9a-f]{24}")
 # How long the executions of the last replica that died may take to end elsewhere.
 SETTLE = 40
@@ -43,6 +50,8 @@ class Tally:
     def __init__(self):
         self.counts, self.wrong = collections.Counter(), []
         self.confirmed, self.unknown = set(), set()
+        # Effects of calls that were meant to be confirmed.
+        self.attempted = set()
         # Workflow executions that were cut.
         self.runs = set()
 
@@ -102,6 +111,7 @@ class Worker:
     async def do(self, tool, arguments, **options):
         """Calls a tool that must not be called twice."""
         effect = self.effect()
+        self.tally.attempted.add(effect)
         self.tally.counts[tool] += 1
         try:
             message = await self.client.call(tool, {"effect": effect, **arguments}, **options)
@@ -116,7 +126,8 @@ class Worker:
         if "result" in message and not message["result"].get("isError") and f"did {effect}" in str(message["result"]):
             self.tally.confirmed.add(effect)
             return
-        if DIED in message.get("error", {}).get("message", ""):
+        error = message.get("error", {}).get("message", "")
+        if DIED in error or LOST in error:
             self.tally.counts["resumed after a death"] += 1
             self.tally.unknown.add(effect)
             return
@@ -168,6 +179,7 @@ class Worker:
     async def suspend(self):
         """A tool that asks in the middle of its call: the client repeats the request with its answer."""
         effect = self.effect()
+        self.tally.attempted.add(effect)
         self.tally.counts["ask in a result"] += 1
         extra = None
         for _ in range(10):
@@ -186,11 +198,6 @@ class Worker:
             answer = {"action": "accept", "content": {"sure": effect}}
             extra = {"inputResponses": {key: answer for key in result["inputRequests"]}}
             extra["requestState"] = result["requestState"]
-        if "unknown or expired" in message.get("error", {}).get("message", ""):
-            # The replica that ran the call is dead, and the call with it.
-            self.tally.counts["suspended at a dead replica"] += 1
-            self.tally.unknown.add(effect)
-            return
         self.judge("ask", effect, message)
 
     async def cancel(self):
@@ -277,7 +284,10 @@ async def chaos(world, tally, args, seconds, tokens=(None,)):
     for done in await asyncio.gather(*working, killing, watching, return_exceptions=True):
         if isinstance(done, BaseException):
             tally.problem(repr(done))
+    end = time.monotonic() + READY_LIMIT
     while not all([await replica.check() for replica in world.replicas]):
+        if time.monotonic() > end:
+            return tally.problem("some replicas are not ready again")
         await asyncio.sleep(0.1)
     for worker in workers:
         if isinstance(worker.client, Legacy):
@@ -288,22 +298,34 @@ async def chaos(world, tally, args, seconds, tokens=(None,)):
                 tally.problem(f"client {worker.number}: its session is lost: {error}")
 
 
-async def measure(world, sessions):
+async def measure(world, tally, sessions):
     """What a call costs in Valkey, and a session in a replica."""
     valkey, port, calls = world.valkey, world.balancer.port, 200
     legacy, modern = Legacy(port), Modern(port)
     await legacy.initialize()
 
-    async def commands(client):
-        before = valkey.commands()
+    async def count(work):
+        """The commands that are executed meanwhile, and how long it takes."""
+        before, began = valkey.commands(), time.monotonic()
+        await work
+        seconds, after = time.monotonic() - began, valkey.commands()
+        return {name: after[name] - before.get(name, 0) for name in after}, seconds
+
+    async def call(client):
         for number in range(calls):
             await client.call("act", {"effect": f"{type(client).__name__}-{number}"})
-        after = valkey.commands()
-        used = {name: after[name] - before.get(name, 0) for name in after}
-        return {name: count / calls for name, count in used.items() if count and name not in BACKGROUND}
 
-    print(f"Valkey commands per legacy call: {await commands(legacy) or 'none'}")
-    print(f"Valkey commands per modern call: {await commands(modern) or 'none'}")
+    async def commands(client, most):
+        used, seconds = await count(call(client))
+        idle, _ = await count(asyncio.sleep(seconds))
+        per_call = {name: (used[name] - idle.get(name, 0)) / calls for name in used}
+        shown = {name: round(share, 2) for name, share in per_call.items() if abs(share) > TOLERANCE / 2}
+        print(f"Valkey commands per call of a {type(client).__name__} client: {shown or 'none'}")
+        if sum(per_call.values()) > most + TOLERANCE:
+            tally.problem(f"a call costs more than {most} commands: {shown}")
+
+    await commands(legacy, MAX_LEGACY_COMMANDS)
+    await commands(modern, MAX_MODERN_COMMANDS)
     replica = world.replicas[0]
 
     async def idle(count):
@@ -313,7 +335,10 @@ async def measure(world, sessions):
     await idle(500)
     before = replica.memory()
     await idle(sessions)
-    print(f"memory of an idle session: {(replica.memory() - before) / sessions:.0f} bytes, of {sessions}")
+    size = (replica.memory() - before) / sessions
+    print(f"memory of an idle session: {size:.0f} bytes, of {sessions}")
+    if size > MAX_SESSION:
+        tally.problem(f"an idle session takes {size:.0f} bytes, more than {MAX_SESSION}")
 
 
 class World:
@@ -350,6 +375,35 @@ class World:
             process.kill()
 
 
+class Token:
+    """An access token that is replaced when its login is refreshed."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __str__(self):
+        return self.value
+
+
+async def refresh(logins, tokens, access, tally):
+    """Refreshes one login after the other, while replicas are killed."""
+    while True:
+        for user in list(tokens):
+            await asyncio.sleep(0.5)
+            # Not interrupted: what it returns is the only copy.
+            outcome = await asyncio.shield(asyncio.to_thread(logins.refresh, tokens[user]))
+            if outcome is None:
+                # Cut: the refresh token may have been used, and must not be used again.
+                tally.counts["refreshes that were cut"] += 1
+                del tokens[user]
+            elif outcome[0] == 200:
+                tally.counts["refreshes"] += 1
+                tokens[user], access[user].value = outcome[1], outcome[1]["access_token"]
+            else:
+                tally.problem(f"the login of {user} is lost: {outcome}")
+                del tokens[user]
+
+
 async def with_logins(world, tally, args):
     """The same for users who logged in: no login may be lost."""
     from logins import Logins
@@ -360,9 +414,13 @@ async def with_logins(world, tally, args):
         await world.start(args.replicas, logins.settings)
         users = [f"user{number}" for number in range(10)]
         tokens = await asyncio.to_thread(logins.log_in, users)
-        await chaos(world, tally, args, args.seconds // 3, [tokens[user]["access_token"] for user in users])
+        access = [Token(tokens[user]["access_token"]) for user in users]
+        refreshing = asyncio.ensure_future(refresh(logins, tokens, dict(zip(users, access)), tally))
+        await chaos(world, tally, args, args.seconds // 3, access)
+        refreshing.cancel()
+        await asyncio.gather(refreshing, return_exceptions=True)
         lost = await asyncio.to_thread(logins.lost, tokens)
-        tally.counts["logins that go on"] = len(users) - len(lost)
+        tally.counts["logins that go on"] = len(tokens) - len(lost)
         for user in lost:
             tally.problem(f"the login of {user} is lost")
     finally:
@@ -376,7 +434,7 @@ async def main(args):
         try:
             await world.balancer.start()
             await world.start(2)
-            await measure(world, args.sessions)
+            await measure(world, tally, args.sessions)
             world.stop()
             await world.start(args.replicas)
             await chaos(world, tally, args, args.seconds)
@@ -411,7 +469,10 @@ def report(tally, happened):
     print(f"effects: {len(tally.confirmed)} confirmed, {len(tally.unknown)} unknown to their client, of which {done} happened")
     print(f"workflow executions that were cut: {len(tally.runs)}, of which idempotent ones that never ended: {len(left)}")
     print(f"wrong: {len(tally.wrong)}, doubled: {len(doubled)}, lost: {len(lost)}")
-    checks = [not tally.wrong, not doubled, not lost, not left]
+    share = len(tally.confirmed & tally.attempted) / max(len(tally.attempted), 1)
+    print(f"confirmed of what was meant to be: {share:.0%}")
+    checks = [not tally.wrong, not doubled, not lost, not left, tally.counts["kills"] > 0, tally.counts["resumed"] > 0]
+    checks.append(share >= MIN_CONFIRMED)
     print(f"{sum(checks)} passed, {len(checks) - sum(checks)} failed")
     return 0 if all(checks) else 1
 
@@ -425,7 +486,11 @@ def arguments():
     parser.add_argument("--sessions", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--no-logins", action="store_true", help="skip the part that needs interop/install_oauth.sh")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = random.randrange(1 << 32)
+    print(f"seed: {args.seed}", flush=True)
+    return args
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 
+LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 LIMIT = 60
@@ -110,7 +111,7 @@ class Legacy(Client):
     """A client with a session."""
 
     def headers(self):
-        return [f"Mcp-Session-Id: {self.session}"] if self.session else []
+        return [f"Mcp-Session-Id: {self.session}", f"MCP-Protocol-Version: {LEGACY}"] if self.session else []
 
     async def post(self, message, extra=()):
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -118,8 +119,11 @@ class Legacy(Client):
 
     async def initialize(self):
         info = {"name": "replicas", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": info}
+        params = {"protocolVersion": LEGACY, "capabilities": {"elicitation": {}}, "clientInfo": info}
         reply = await self.post({"id": self.next_id(), "method": "initialize", "params": params})
+        if reply.status != 200:
+            reply.close()
+            raise Wrong(f"initialize: status {reply.status}")
         async for message in reply.messages():
             if "result" not in message:
                 raise Wrong(f"initialize: {message}")
@@ -134,10 +138,12 @@ class Legacy(Client):
                 reply.close()
                 if reply.status == 202:
                     return
-                raise Wrong(f"{message}: status {reply.status}")
+                if reply.status != 503:
+                    raise Wrong(f"{message}: status {reply.status}")
+                await asyncio.sleep(float(reply.headers["retry-after"]))
             except Cut:
                 await asyncio.sleep(0.1)
-        raise Wrong(f"{message}: cut five times")
+        raise Wrong(f"{message}: not accepted five times")
 
     async def request(self, method, params, on_message=None, number=None):
         """The response to a request. If the stream is cut after an event, it is resumed."""
@@ -150,7 +156,7 @@ class Legacy(Client):
             reply.close()
             await asyncio.sleep(float(reply.headers["retry-after"]))
             reply = await self.post({"id": number, "method": method, "params": params})
-        if reply.status in (401, 403, 404, 503):
+        if reply.status != 200:
             reply.close()
             raise Wrong(f"{method}: status {reply.status}: the session does not go on")
         resumed = 0
@@ -219,9 +225,10 @@ class Modern(Client):
         body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
         headers = [f"MCP-Protocol-Version: {MODERN}", "Mcp-Method: tools/call", "Mcp-Name: call_tool"]
         reply = await self.http("POST", json.dumps(body).encode(), headers)
-        if reply.status in (401, 403):
+        # An error of the protocol, which the caller judges, has status 400.
+        if reply.status not in (200, 400):
             reply.close()
-            raise Wrong(f"status {reply.status}: the login is lost")
+            raise Wrong(f"{tool}: status {reply.status}")
         try:
             async for message in reply.messages():
                 if message.get("id") == number:

@@ -1,5 +1,6 @@
 """Logins for the replicas: the provider, the browser and the OAuth client of interop/oauth.py."""
 
+import http.client
 import importlib.util
 import pathlib
 import secrets
@@ -40,6 +41,13 @@ class Logins:
         """The tokens of each user. Pages of one login come from different replicas."""
         self.client = oauth.Client(self.base)
         return {user: self.client.login(browser.Browser(user))[1] for user in users}
+
+    def refresh(self, token):
+        """The status and the new tokens; none if the connection was cut."""
+        try:
+            return self.client.refresh(token)
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
 
     def lost(self, tokens):
         """The users whose login cannot be refreshed."""
