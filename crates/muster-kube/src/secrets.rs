@@ -119,7 +119,9 @@ impl KubeSecrets {
             let value = value.and_then(|value| STANDARD.decode(value).ok());
             match value.and_then(|value| String::from_utf8(value).ok()) {
                 Some(value) => Ok(Secret::new(value.trim_end_matches('\n').to_owned())),
-                None => Err(SecretSourceError::Missing(format!("key `{key}` is missing or not UTF-8 text in {described}"))),
+                None => Err(SecretSourceError::Missing(format!(
+                    "key `{key}` is missing or not UTF-8 text in {described}"
+                ))),
             }
         };
         keys.iter().map(value).collect()

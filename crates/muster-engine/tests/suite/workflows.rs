@@ -1,15 +1,15 @@
 //! Workflows over real files: executions that are cancelled, interrupted and resumed, and the problems of
 //! invalid files.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, future::ready, sync::Arc, time::Duration};
 
 use muster_config::workflow::parse;
 use muster_core::{
-    backend::{BoxFuture, ToolCaller as _},
+    backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome, Role},
     caller_directory::{
-        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, SeenLogin, TokenDescription,
-        TokenDraft,
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
+        TokenDescription, TokenDraft,
     },
     client::NoClient,
     credentials::{BearerToken, Principal},
@@ -199,24 +199,24 @@ impl CallerDirectory for Tokens {
         Ok(self.0.clone())
     }
 
-    fn create_token(&self, _: &TokenDraft) -> Result<BearerToken, DirectoryError> {
-        Err(DirectoryError::Failed("not here".to_owned()))
+    fn create_token(&self, _: TokenDraft) -> DirectoryFuture<'_, BearerToken> {
+        Box::pin(ready(Err(DirectoryError::Failed("not here".to_owned()))))
     }
 
-    fn revoke_token(&self, _: &str) -> Result<(), DirectoryError> {
-        Err(DirectoryError::Failed("not here".to_owned()))
+    fn revoke_token<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
+        Box::pin(ready(Err(DirectoryError::Failed("not here".to_owned()))))
     }
 
-    fn logins(&self) -> Vec<SeenLogin> {
-        Vec::new()
+    fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
-    fn browsers(&self) -> Vec<BrowserSession> {
-        Vec::new()
+    fn browsers(&self) -> DirectoryFuture<'_, Vec<BrowserSession>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
-    fn end_session<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), DirectoryError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn end_session<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
+        Box::pin(ready(Ok(())))
     }
 }
 

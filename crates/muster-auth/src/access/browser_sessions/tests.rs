@@ -130,8 +130,17 @@ impl SharedState for Flaky {
         self.via(|state| state.append(log, position, entry, limits))
     }
 
-    fn entries<'a>(&'a self, log: &'a str, after: u64) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
-        self.via(|state| state.entries(log, after))
+    fn entries<'a>(
+        &'a self,
+        log: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>> {
+        self.via(|state| state.entries(log, after, limit))
+    }
+
+    fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool> {
+        self.via(|state| state.renew(log, ttl))
     }
 
     fn join<'a>(&'a self, set: &'a str, member: &'a str, ttl: Duration) -> StoreFuture<'a, ()> {
