@@ -327,7 +327,9 @@ def check_older_definitions(tally, world, gateway, backend):
     # The API server takes the new schema after a moment, and drops the field from then on.
     wait_for("the older definition", lambda: "approval" not in world.server.expect(
         "POST", f"{path}?dryRun=All", body, None, "application/json")["spec"])
-    # A client that is no operator: its servers wait for approval.
+    # A client that is no operator, and may add servers: they wait for approval.
+    world.apply("ToolPolicy", "agents", {"default": "enabled", "tools": {"core_mcpserver_create": {}}})
+    world.becomes("toolpolicies", "agents", "Accepted", ("True", "Valid"))
     arguments = {"name": "unapproved", "type": "streamable-http", "url": backend.url, "autoStart": True}
     said = call_as_agent(gateway, "core_mcpserver_create", arguments)
     tally.check("older definitions", "refuse what they would drop", (True, True), ("approval" in said, "CustomResourceDefinitions" in said))
@@ -338,6 +340,7 @@ def check_older_definitions(tally, world, gateway, backend):
     call_as_agent(gateway, "core_mcpserver_create", arguments)
     tally.check("older definitions", "it is stored with those of this version", "pending", world.get("mcpservers", "unapproved")["spec"].get("approval"))
     world.delete("mcpservers", "unapproved")
+    world.delete("toolpolicies", "agents")
 
 
 def check_starts(tally, world):

@@ -257,7 +257,7 @@ mod tests {
         let both = ClusterEnvironment {
             kubeconfig: Some(named),
             service_host: Some("10.96.0.1".to_owned()),
-            ..home.clone()
+            ..home
         };
         assert_eq!(server(&both).unwrap(), "https://named");
         // A pod's own account is looked for where no kubeconfig is named, also beside one in the home folder.

@@ -449,7 +449,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_that_is_missing_is_named() {
         let world = world().await;
-        let missing = world.secrets.secret("", "creds", "token").await.unwrap_err();
+        let missing = world.secrets.secrets("", "creds", &["token"]).await.unwrap_err();
+        let SecretSourceError::Missing(missing) = missing else { panic!("{missing}") };
         let expected = "key `token` is missing or not UTF-8 text in Secret `creds`";
         assert!(missing.starts_with(expected), "{missing}");
     }

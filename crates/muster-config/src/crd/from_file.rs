@@ -8,7 +8,7 @@ use muster_core::fields::{Field, FieldTable, FieldType, NONE};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    LoadError, Loaded, cli,
+    LoadError, cli,
     kinds::DefinitionKind,
     mcpserver, policy,
     reader::{Reader, load, load_unique},
@@ -141,7 +141,7 @@ fn with_metadata(
     name: String,
     spec: Map<String, Json>,
 ) -> Result<ResourceDefinition, LoadError> {
-    let Loaded { value: metadata, .. } = load(text, |reader, root| metadata(reader, root))?;
+    let metadata = load(text, metadata)?.value;
     Ok(ResourceDefinition { name, metadata, spec: whole_numbers(spec) })
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_the_form_of_the_resource() {
+    fn each_value_of_servers_and_workflows_has_the_form_of_the_resource() {
         let server = read(
             DefinitionKind::McpServer,
             "command: run\nargs: [--port, 8080, true]\nenv: {LEVEL: 3, TLS: yes}\nautoStart: 'no'\n",
@@ -191,7 +191,10 @@ mod tests {
             "args: {city: string}\nsteps: [{id: one, tool: x_a, args: {n: 1}}]\n",
         );
         assert_eq!(workflow.spec["args"], json!({"city": {"type": "string"}}));
+    }
 
+    #[test]
+    fn each_value_of_a_class_has_the_form_of_the_resource() {
         let class = read(
             DefinitionKind::ServiceClass,
             "\
@@ -212,7 +215,10 @@ spec:
         let config = &class.spec["serviceConfig"];
         assert_eq!(config["lifecycleTools"]["start"]["outputs"], json!({"port": "8080"}));
         assert_eq!(config["healthCheck"]["failureThreshold"], 3);
+    }
 
+    #[test]
+    fn each_value_of_other_kinds_has_the_form_of_the_resource() {
         let service = read(DefinitionKind::Service, "serviceClassName: db\nautoStart: on\n");
         assert_eq!(service.spec["autoStart"], true);
         let toolset = read(DefinitionKind::Toolset, "description:\ntools: [x_*]\n");

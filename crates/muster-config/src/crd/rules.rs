@@ -9,8 +9,11 @@ use crate::schema::set;
 /// A CEL rule and its error message.
 type Rule = (&'static str, &'static str);
 
-/// Rules by kind and paths. `[]` is an item of a list, `{}` a value of a map.
-const RULES: &[(&str, &[&str], &[Rule])] = &[
+/// Paths of values. `[]` is an item of a list, `{}` a value of a map.
+type Paths = &'static [&'static str];
+
+/// Rules by kind and paths.
+const RULES: &[(&str, Paths, &[Rule])] = &[
     (
         "MCPServer",
         &["spec"],

@@ -85,13 +85,13 @@ fn addressed(
     let catalog = &state.catalog;
     match what {
         ResourceOperation::Read { uri } => {
-            resource(state, uri, |uri| ResourceOperation::Read { uri })
+            resource(state, &uri, |uri| ResourceOperation::Read { uri })
         }
         ResourceOperation::Subscribe { uri } => {
-            resource(state, uri, |uri| ResourceOperation::Subscribe { uri })
+            resource(state, &uri, |uri| ResourceOperation::Subscribe { uri })
         }
         ResourceOperation::Unsubscribe { uri } => {
-            resource(state, uri, |uri| ResourceOperation::Unsubscribe { uri })
+            resource(state, &uri, |uri| ResourceOperation::Unsubscribe { uri })
         }
         ResourceOperation::Prompt { name, arguments } => {
             let prompt = prompt(catalog, &name)?;
@@ -104,12 +104,12 @@ fn addressed(
 
 fn resource(
     state: &GatewaySnapshot,
-    uri: String,
+    uri: &str,
     ask: impl Fn(String) -> ResourceOperation,
 ) -> Result<(BackendName, ResourceOperation), RequestError> {
-    match resource_owner(state, &uri) {
+    match resource_owner(state, uri) {
         Ok((backend, local)) => Ok((backend.clone(), ask(local))),
-        Err(ResourceOwnerError::Unknown) => Err(not_found(&uri)),
+        Err(ResourceOwnerError::Unknown) => Err(not_found(uri)),
         Err(ambiguous @ ResourceOwnerError::Ambiguous(_)) => {
             Err(RequestError::InvalidParams(ambiguous.to_string()))
         }

@@ -236,11 +236,7 @@ impl Drop for CallPlace {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        net::IpAddr,
-        sync::Arc,
-        time::{Duration, SystemTime, UNIX_EPOCH},
-    };
+    use std::{net::IpAddr, sync::Arc, time::Duration};
 
     use muster_core::{
         call::{Caller, Role},
@@ -313,13 +309,11 @@ mod tests {
     async fn a_call_that_is_tried_again_is_counted_once() {
         let state = Arc::new(MemoryShared::new(Clock::system()));
         let key = || key("192.0.2.1", None);
-        // Other replicas use up this second and the next ones.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        for second in now..now + 60 {
-            let count = format!("rate:{}:{second}", digest(&format!("{:?}", key())));
-            state.add(&count, 100, Duration::from_secs(60)).await.unwrap();
-        }
-        let shared = SharedLimits::new(state, 10).map(Arc::new);
+        // Other replicas have used up this second.
+        let count = format!("rate:{}:1000", digest(&format!("{:?}", key())));
+        state.add(&count, 100, Duration::from_secs(60)).await.unwrap();
+        let clock = Arc::new(|| Duration::from_secs(1_000));
+        let shared = SharedLimits::new(state, 10, clock).map(Arc::new);
         let limits = CallLimits::new(0, 2);
         let request = limits.begin(key).unwrap().unwrap();
         let counter = request.counter(shared.as_ref());

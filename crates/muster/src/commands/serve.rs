@@ -139,10 +139,7 @@ async fn serve(
         return Ok(DrainOutcome::Finished);
     };
     let (store, files) = cluster.definitions(store, files);
-    let aggregator = &Aggregator {
-        port: args.port.unwrap_or(settings.aggregator.port),
-        ..settings.aggregator.clone()
-    };
+    let aggregator = &aggregator(args, &settings.aggregator);
     let access = AccessRules::load(&settings.access, args.insecure_bind, store.root())?;
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
@@ -214,6 +211,11 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// The settings of the endpoint; flags come first.
+fn aggregator(args: &Serve, settings: &Aggregator) -> Aggregator {
+    Aggregator { port: args.port.unwrap_or(settings.port), ..settings.clone() }
 }
 
 /// The connector with the secrets that servers refer to: of the cluster, or of the configuration directory.

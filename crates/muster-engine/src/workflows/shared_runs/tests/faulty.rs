@@ -94,7 +94,8 @@ impl SharedState for Faulty {
         release(key: &'a str, expected: &'a [u8]) -> bool;
         add(key: &'a str, amount: u64, ttl: Duration) -> u64;
         append(log: &'a str, position: u64, entry: Vec<u8>, limits: LogLimits) -> bool;
-        entries(log: &'a str, after: u64) -> Vec<(u64, Vec<u8>)>;
+        entries(log: &'a str, after: u64, limit: usize) -> Vec<(u64, Vec<u8>)>;
+        renew(log: &'a str, ttl: Duration) -> bool;
         join(set: &'a str, member: &'a str, ttl: Duration) -> ();
         leave(set: &'a str, member: &'a str) -> ();
         members(set: &'a str) -> Vec<String>;
