@@ -160,11 +160,13 @@ impl ToolIndex {
                 .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| listed.index());
-        let asked = AskedFor::of(question.text, state.policy.role());
+        let asked = AskedFor::of(question.text);
+        let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+            state.policy.shows(entry) && admit(source, entry)
+        };
+        let is_wanted = |entry: &ToolEntry| !is_core(entry) || asked.names(entry);
         let wanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
-            (!is_core(entry) || asked.names(entry))
-                && state.policy.shows(entry)
-                && admit(source, entry)
+            is_wanted(entry) && shown(source, entry)
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
@@ -181,6 +183,20 @@ impl ToolIndex {
             self.unfiltered.get_or_init(|| ranker.documents(is_shown))
         });
         let mut ranked = ranker.search(question.text, wanted, near, sure, limit);
+        // A search of its own: tools of servers that are down have no embedding, and must not lose their place to these.
+        if state.policy.role() == Role::Operator && ranked.found.len() < limit {
+            let others = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+                !is_wanted(entry) && shown(source, entry)
+            };
+            let room = limit - ranked.found.len();
+            let core = ranker.search(question.text, others, near, None, room);
+            if ranked.found.is_empty() {
+                ranked = core;
+            } else {
+                ranked.total += core.total;
+                ranked.found.extend(core.found);
+            }
+        }
         for chunk in ranked.found.chunks_mut(CHUNK) {
             core_last(chunk);
         }
@@ -188,21 +204,21 @@ impl ToolIndex {
     }
 }
 
-/// Which of the gateway's own tools a query asks for: those that it names, all by their prefix or for an operator. The others
-/// are not found, because their words (list, create, status) are those of every question.
+/// Which of the gateway's own tools a query asks for: those that it names, all by their prefix. The others are found by
+/// operators alone, behind all other tools, because their words (list, create, status) are those of every question.
 struct AskedFor {
     all: bool,
     words: Vec<String>,
 }
 
 impl AskedFor {
-    fn of(query: &str, role: Role) -> Self {
+    fn of(query: &str) -> Self {
         let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
         let words: Vec<String> =
             query.split(separates).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
         let names_all =
             |word: &String| ["core", "muster"].contains(&&**word) || word.starts_with("core_");
-        Self { all: role == Role::Operator || words.iter().any(names_all), words }
+        Self { all: words.iter().any(names_all), words }
     }
 
     fn names(&self, entry: &ToolEntry) -> bool {
@@ -213,11 +229,15 @@ impl AskedFor {
 /// The number of matches that are ordered together.
 const CHUNK: usize = 32;
 
-/// Moves core tools behind the others, except for those that match better or are named.
+/// Moves core tools behind the others, except for those that are named; those that match better come first.
 fn core_last(found: &mut [RankedTool<'_>]) {
     let others = found.iter().filter(|one| !is_core(one.entry));
     let Some(best) = others.map(|one| one.strength).max() else { return };
-    found.sort_by_key(|one| is_core(one.entry) && !one.is_named && one.strength <= best);
+    found.sort_by_key(|one| match is_core(one.entry) && !one.is_named {
+        true if one.strength > best => 0,
+        true => 2,
+        false => 1,
+    });
 }
 
 impl Shown {
