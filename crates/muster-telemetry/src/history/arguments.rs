@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// The longest text of a value.
 const MAX_TEXT: usize = 1_000;
+/// How deep JSON documents inside texts are followed. Beyond it a text is redacted: each document may be nested as deep as
+/// the parser allows, and their depths add up.
+const MAX_NESTED: usize = 3;
 /// The longest arguments.
 const MAX_LENGTH: usize = 16 * 1024;
 
@@ -31,7 +34,7 @@ impl KeptArguments {
             Self::Nothing => return String::new(),
             Self::Full => arguments.get().to_owned(),
             Self::Redacted => match serde_json::from_str(arguments.get()) {
-                Ok(value) => raw(&redacted(value)).get().to_owned(),
+                Ok(value) => raw(&redacted(value, 0)).get().to_owned(),
                 Err(_) => return String::new(),
             },
         };
@@ -51,19 +54,21 @@ impl KeptArguments {
     }
 }
 
-fn redacted(value: Value) -> Value {
+fn redacted(value: Value, nesting: usize) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, value)| {
                 let is_secret = is_secret_name(&name) && !value.is_null() && !value.is_boolean();
-                let value = if is_secret { REDACTED.into() } else { redacted(value) };
+                let value = if is_secret { REDACTED.into() } else { redacted(value, nesting) };
                 (name, value)
             });
             Value::Object(members.collect())
         }
-        Value::Array(items) => items.into_iter().map(redacted).collect(),
+        Value::Array(items) => items.into_iter().map(|item| redacted(item, nesting)).collect(),
         Value::String(text) if is_secret_value(&text) => REDACTED.into(),
-        Value::String(text) if text.trim_start().starts_with(['{', '[']) => nested(text).into(),
+        Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            nested(&text, nesting).into()
+        }
         Value::String(text) => shortened(without_embedded(&text).unwrap_or(text)).into(),
         value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value,
     }
@@ -71,15 +76,20 @@ fn redacted(value: Value) -> Value {
 
 /// A text that holds a JSON document, such as the config file of a client. One that cannot be parsed may hold secrets that
 /// cannot be found.
-fn nested(text: String) -> String {
-    let Ok(document) = serde_json::from_str::<Value>(&text) else { return REDACTED.to_owned() };
-    let without = redacted(document.clone());
-    shortened(if without == document { text } else { without.to_string() })
+fn nested(text: &str, nesting: usize) -> String {
+    if nesting >= MAX_NESTED {
+        return REDACTED.to_owned();
+    }
+    match serde_json::from_str(text) {
+        // Never the text itself: it may hold what the parser dropped, such as a repeated key.
+        Ok(document) => shortened(redacted(document, nesting + 1).to_string()),
+        Err(_) => REDACTED.to_owned(),
+    }
 }
 
 /// Whether the history cut a text of an argument.
 pub fn is_shortened(text: &str) -> bool {
-    text.len() > MAX_TEXT && text.ends_with('…')
+    text.len() >= MAX_TEXT && text.ends_with('…')
 }
 
 fn shortened(mut text: String) -> String {
@@ -104,13 +114,32 @@ mod tests {
             (r#"{"env":{"API_KEY":"abc"}}"#, r#"{"env":{"API_KEY":"[REDACTED]"}}"#),
             (r#" [{"args": {"password": "abc"}}]"#, r#"[{"args":{"password":"[REDACTED]"}}]"#),
             (r#"["{\"token\":\"abc\"}"]"#, r#"["{\"token\":\"[REDACTED]\"}"]"#),
-            (r#"{ "n": [1, 2] }"#, r#"{ "n": [1, 2] }"#),
+            (r#"{ "n": [1, 2] }"#, r#"{"n":[1,2]}"#),
+            (r#"{"password":"abc","password":null}"#, r#"{"password":null}"#),
             ("{\"token\": \"abc\", // mine\n}", "[REDACTED]"),
             ("1 {x}", "1 {x}"),
         ] {
             let kept = KeptArguments::Redacted.of(Some(&raw(&json!({"config": text}))));
             assert_eq!(kept, json!({"config": expected}).to_string(), "{text}");
         }
+    }
+
+    #[test]
+    fn documents_in_documents_are_followed_for_some_levels() {
+        let mut text = json!({"n": 1}).to_string();
+        for _ in 0..10 {
+            text = json!([text]).to_string();
+        }
+        let kept = KeptArguments::Redacted.of(Some(&raw(&json!({"config": text}))));
+        assert!(kept.contains("[REDACTED]") && !kept.contains("n\\"), "{kept}");
+    }
+
+    #[test]
+    fn cut_texts_are_recognized() {
+        let text = format!("a{}", "😀".repeat(300));
+        let kept = KeptArguments::Redacted.of(Some(&raw(&json!({"text": text}))));
+        let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+        assert!(is_shortened(kept["text"].as_str().unwrap()));
     }
 
     #[test]
