@@ -91,10 +91,14 @@ impl CallerDirectory for AccessDirectory {
             (None, true) => {
                 let user = query.user.as_deref().unwrap_or("somebody");
                 let principal = Arc::new(self.principal(user, query));
-                if self.logins.as_ref().is_some_and(|logins| !logins.allows(&principal)) {
+                // Groups or a client alone stand for anybody who has them.
+                let is_refused =
+                    |logins: &AuthServer| query.user.is_some() && !logins.allows(&principal);
+                if self.logins.as_ref().is_some_and(is_refused) {
                     let text = format!(
-                        "`{user}` may not use this gateway: `access.allowedUsers`, `access.allowedGroups` and \
-                         `access.allowedDomains` in config.yaml do not include them"
+                        "by this name and these groups `{user}` may not use this gateway: `access.allowedUsers`, \
+                         `access.allowedGroups` and `access.allowedDomains` in config.yaml do not include them; name \
+                         their email address and their groups if those decide"
                     );
                     return Err(DirectoryError::Failed(text));
                 }

@@ -125,7 +125,7 @@ impl OAuthClient {
         let entry = self.entry(owner, &grant.issuer).await;
         let _refreshing = entry.refreshing.lock().await;
         let key = grant_key(owner, &grant.issuer);
-        let is_leased = self.acquire_lease(&key, LEASE_TIMEOUT).await;
+        let lease = self.acquire_lease(&key, LEASE_TIMEOUT).await;
         if let Some(earlier) = self.current(owner, &entry, &grant.issuer).await {
             match earlier.identity == grant.identity {
                 true => grant.merge_earlier(earlier),
@@ -134,8 +134,8 @@ impl OAuthClient {
             }
         }
         self.store(owner, &entry, grant).await;
-        if is_leased {
-            self.release_lease(&key).await;
+        if let Some(until) = lease {
+            self.release_lease(&key, until).await;
         }
     }
 
@@ -207,13 +207,15 @@ impl OAuthClient {
         let _refreshing = entry.refreshing.lock().await;
         let key = grant_key(owner, &cached.issuer);
         // Without the lease they are removed next time.
-        if self.acquire_lease(&key, LEASE_TIMEOUT).await {
-            if let Some(grant) = self.current(owner, entry, &cached.issuer).await {
-                self.remove_former(owner, entry, grant, (server, resource)).await;
-            }
-            self.release_lease(&key).await;
+        let Some(until) = self.acquire_lease(&key, LEASE_TIMEOUT).await else { return true };
+        // The cached grant may be old: the user may have logged in again at another gateway.
+        let grant = self.current(owner, entry, &cached.issuer).await;
+        let has_moved = grant.as_ref().is_none_or(has_former);
+        if let Some(grant) = grant {
+            self.remove_former(owner, entry, grant, (server, resource)).await;
         }
-        true
+        self.release_lease(&key, until).await;
+        has_moved
     }
 
     /// Removes the logins to a server at another address from a grant. The caller holds the lease.
@@ -307,12 +309,12 @@ impl OAuthClient {
         timeout: Duration,
     ) -> Result<BearerToken, LoginError> {
         let key = grant_key(owner, &grant.issuer);
-        if !self.acquire_lease(&key, timeout).await {
+        let Some(until) = self.acquire_lease(&key, timeout).await else {
             let text = "another gateway is refreshing the login";
             return Err(LoginError::Unavailable(text.to_owned()));
-        }
+        };
         let refreshed = self.refresh_leased(owner, entry, grant, resource).await;
-        self.release_lease(&key).await;
+        self.release_lease(&key, until).await;
         refreshed
     }
 

@@ -36,7 +36,7 @@ impl OAuthClient {
     pub(super) async fn index_issuer(&self, owner: &Owner, issuer: &str) {
         let key = index_key(owner);
         let _writing = self.index_locks.lock(&key).await;
-        let is_leased = self.acquire_lease(&key, LEASE_TIMEOUT).await;
+        let lease = self.acquire_lease(&key, LEASE_TIMEOUT).await;
         let written = async {
             let mut issuers = self.issuers_of(owner).await?;
             if !issuers.iter().any(|known| known == issuer) {
@@ -47,8 +47,8 @@ impl OAuthClient {
         if let Err(error) = written.await {
             tracing::warn!("cannot store the index of a user's logins: {error}");
         }
-        if is_leased {
-            self.release_lease(&key).await;
+        if let Some(until) = lease {
+            self.release_lease(&key, until).await;
         }
     }
 }

@@ -13,25 +13,28 @@ const LEASE_POLL: Duration = Duration::from_millis(100);
 pub(super) const LEASE_TIMEOUT: Duration = LEASE_TTL.saturating_add(Duration::from_secs(2));
 
 impl OAuthClient {
-    /// Acquires the lease on a value; `false` if another gateway holds it until the timeout. Where the storage is not
-    /// shared or not available, there is nobody to wait for.
-    pub(super) async fn acquire_lease(&self, key: &str, timeout: Duration) -> bool {
-        if !self.vault.is_shared() {
-            return true;
-        }
+    /// Acquires the lease on a value, and returns when it runs out; `None` if another gateway holds it until the timeout. Where
+    /// the storage is not shared or not available, there is nobody to wait for.
+    pub(super) async fn acquire_lease(&self, key: &str, timeout: Duration) -> Option<Instant> {
         let deadline = Instant::now() + timeout;
-        while !self.vault.claim(&lease_key(key), &true, LEASE_TTL).await.unwrap_or(true) {
+        loop {
+            let until = Instant::now() + LEASE_TTL;
+            if !self.vault.is_shared()
+                || self.vault.claim(&lease_key(key), &true, LEASE_TTL).await.unwrap_or(true)
+            {
+                return Some(until);
+            }
             if Instant::now() >= deadline {
-                return false;
+                return None;
             }
             sleep(LEASE_POLL).await;
         }
-        true
     }
 
-    /// Releases a lease that this gateway holds.
-    pub(super) async fn release_lease(&self, key: &str) {
+    /// Releases a lease. One that has run out may be another gateway's by now.
+    pub(super) async fn release_lease(&self, key: &str, until: Instant) {
         if self.vault.is_shared()
+            && Instant::now() < until
             && let Err(error) = self.vault.remove(&lease_key(key)).await
         {
             tracing::debug!("cannot release the lease on a login, it expires by itself: {error}");

@@ -199,7 +199,11 @@ impl OAuthClient {
             Err(error) => return callback_failed(error),
         };
         match self.redeem(&flow, code).await {
-            Ok(grant) => self.add_grant(&owner, grant).await,
+            Ok(grant) => {
+                // In a task of its own: the code is spent, so a closed browser must not lose the tokens.
+                let (this, owner) = (Arc::clone(self), owner.clone());
+                drop(self.tasks.spawn(async move { this.add_grant(&owner, grant).await }).await);
+            }
             Err(error) => {
                 if let TokenRequestError::Client(_) = error {
                     self.drop_registration(&flow.issuer).await;

@@ -140,7 +140,9 @@ impl Inner {
         self.vault.remove(&login_key(id)).await?;
         // After the removal: a validation in between would be cached again.
         self.tokens.evict_login(id);
-        self.vault.remove(&session_key(&login_session_id(id))).await
+        // Best effort: it expires by itself, and leads to no login.
+        drop(self.vault.remove(&session_key(&login_session_id(id))).await);
+        Ok(())
     }
 
     /// Ends a login at the user's request, and revokes its tokens at the provider.

@@ -72,15 +72,25 @@ impl SharedSessions {
         for (_, oldest) in earlier.iter().take(excess) {
             self.end(oldest).await?;
         }
-        // The set first: a session that cannot be listed cannot be ended either.
-        self.state.join(SESSIONS, digest, TTL).await?;
         let form_token = session.form_token.reveal().clone();
         let stored = StoredSession { login: StoredLogin::of(&session.login), form_token };
-        self.vault.put(&session_key(digest), &stored, TTL).await
+        let key = session_key(digest);
+        // The value first: a listing at the same time removes members without one.
+        self.vault.put(&key, &stored, TTL).await?;
+        if let Err(error) = self.state.join(SESSIONS, digest, TTL).await {
+            // A session that cannot be listed cannot be ended either. Its cookie was not handed out.
+            drop(self.vault.remove(&key).await);
+            return Err(error);
+        }
+        Ok(())
     }
 
     pub(super) async fn session(&self, digest: &str) -> Result<Option<Session>, StoreError> {
-        let stored: Option<StoredSession> = self.vault.get(&session_key(digest)).await?;
+        let stored: Option<StoredSession> = match self.vault.get(&session_key(digest)).await {
+            // Of another key or version: nobody can use it any more.
+            Err(StoreError::Unreadable) => None,
+            stored => stored?,
+        };
         Ok(stored.map(|stored| {
             let form_token = Secret::new(stored.form_token);
             Session { login: stored.login.login(), form_token }
@@ -101,7 +111,10 @@ impl SharedSessions {
 
     /// Ends a session. Returns whether there was one.
     pub(super) async fn end(&self, digest: &str) -> Result<bool, StoreError> {
-        let ended: Option<StoredSession> = self.vault.take(&session_key(digest)).await?;
+        let ended: Option<StoredSession> = match self.vault.take(&session_key(digest)).await {
+            Err(StoreError::Unreadable) => None,
+            ended => ended?,
+        };
         self.state.leave(SESSIONS, digest).await?;
         Ok(ended.is_some())
     }
@@ -111,8 +124,12 @@ impl SharedSessions {
         let text = |stored: Vec<u8>| {
             String::from_utf8(stored).map(Secret::new).map_err(|_| StoreError::Unreadable)
         };
-        if let Some(stored) = self.state.touch(FORM_TOKEN, TTL).await? {
-            return text(stored);
+        match self.state.touch(FORM_TOKEN, TTL).await {
+            Ok(Some(stored)) => return text(stored),
+            Ok(None) => (),
+            // Of another key: it would stay for as long as anybody asks for it.
+            Err(StoreError::Unreadable) => self.state.remove(FORM_TOKEN).await?,
+            Err(error) => return Err(error),
         }
         if self.state.claim(FORM_TOKEN, own.reveal().clone().into_bytes(), TTL).await? {
             return Ok(own.clone());
