@@ -25,9 +25,9 @@ const MOST_WORDS: usize = 128;
 
 /// The signs around a quotation.
 const QUOTES: [(char, char); 5] = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
-/// The first words of names whose other words name the product by themselves.
-const VENDORS: [&str; 9] =
-    ["Adobe", "Amazon", "Apache", "AWS", "Azure", "Google", "HashiCorp", "Microsoft", "Oracle"];
+/// The first words of names whose other words name the product by themselves. Not those of vendors whose products have
+/// everyday names: a tool that lists teams is not Microsoft Teams.
+const VENDORS: [&str; 3] = ["Amazon", "Apache", "AWS"];
 
 /// A name, and whether it is an English word.
 type Named = (&'static str, bool);
@@ -176,6 +176,7 @@ mod tests {
                 tool("list_news", "Lists the latest news"),
                 tool("find_hacker", "Finds a hacker"),
                 tool("send_spark", "Sends a job to Spark"),
+                tool("list_teams", "Lists the teams of an organization"),
             ],
         );
         named(&index, query, &|_| true)
@@ -233,6 +234,7 @@ mod tests {
         assert_eq!(absent("what is new on Hacker News"), ["Hacker News"]);
         assert_eq!(absent("restart a deployment on kubernetes"), [""; 0]);
         assert_eq!(absent("run it with Apache Spark"), [""; 0]);
+        assert_eq!(absent("post it in Microsoft Teams"), ["Microsoft Teams"]);
     }
 
     #[test]

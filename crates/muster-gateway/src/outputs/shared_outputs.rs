@@ -75,11 +75,11 @@ impl SharedOutputs {
         }
     }
 
-    /// Removes the copy of an output that this replica has removed. Blocks.
+    /// Removes the copy of an output that this replica has removed. Nobody waits for it: many may expire at once.
     pub(super) fn remove(&self, handle: &str) {
-        let is_copied = self.copies.lock().remove(handle);
-        if is_copied {
-            self.remove_copy(handle);
+        if self.copies.lock().remove(handle) {
+            let (state, key) = (Arc::clone(&self.state), key(handle));
+            drop(self.runtime.spawn(async move { drop(state.remove(&key).await) }));
         }
     }
 

@@ -27,7 +27,13 @@ pub(crate) fn resource_owner<'a>(
     state: &'a GatewaySnapshot,
     uri: &str,
 ) -> Result<(&'a BackendName, String), ResourceOwnerError> {
-    let declaring: BTreeSet<&BackendName> = ui::declaring_backends(state, uri).collect();
+    // A family has no connection of its own: one of its servers answers.
+    let server = |backend: &'a BackendName| {
+        let source = state.catalog.source(backend.as_str());
+        source.and_then(|source| source.family_members().first()).unwrap_or(backend)
+    };
+    let declaring: BTreeSet<&BackendName> =
+        ui::declaring_backends(state, uri).map(server).collect();
     let mut declaring = declaring.into_iter();
     match (declaring.next(), declaring.next()) {
         (Some(backend), None) => return Ok((backend, uri.to_owned())),
@@ -37,6 +43,8 @@ pub(crate) fn resource_owner<'a>(
                 "`{uri}` is ambiguous: tools of `{one}` and `{other}` refer to it"
             )));
         }
+        // Its server is not connected, and no other may take its place.
+        (None, _) if ui::is_of_lost_server(state, uri) => return Err(ResourceOwnerError::Unknown),
         (None, _) => (),
     }
     let catalog = &state.catalog;

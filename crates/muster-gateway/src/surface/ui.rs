@@ -1,6 +1,13 @@
 //! Interactive UIs of tools (MCP Apps): resources with the scheme `ui` that tools refer to in their `_meta`.
 
-use muster_core::{catalog::ToolEntry, client::ClientHandle, json::RawObject, name::BackendName};
+use std::sync::Arc;
+
+use muster_core::{
+    catalog::{CatalogSource, ToolEntry},
+    client::ClientHandle,
+    json::RawObject,
+    name::BackendName,
+};
 use serde_json::value::RawValue;
 
 use crate::dispatch::GatewaySnapshot;
@@ -30,6 +37,13 @@ pub(super) fn resource_uri(entry: &ToolEntry) -> Option<String> {
     let uri = ui.and_then(RawObject::parse).and_then(|ui| ui.get_text("resourceUri"));
     // The key of earlier drafts.
     uri.or_else(|| meta.get_text("ui/resourceUri")).filter(|uri| uri.starts_with(SCHEME))
+}
+
+/// Whether a tool of a server that was lost refers to a UI.
+pub(super) fn is_of_lost_server(state: &GatewaySnapshot, uri: &str) -> bool {
+    let refers = |tool: &Arc<ToolEntry>| resource_uri(tool).as_deref() == Some(uri);
+    let last = state.absent.values().filter_map(|absent| absent.last.as_deref());
+    uri.starts_with(SCHEME) && last.flat_map(CatalogSource::own_tools).any(refers)
 }
 
 /// The backends of the tools that refer to a UI.

@@ -24,7 +24,7 @@ use super::{
     arguments::MetaArguments,
     budget::Budget,
     envelope, error_text,
-    fitting::{FitError, MAX_META, projected},
+    fitting::{FitError, projected},
     page::echo,
     projection::Projection,
 };
@@ -267,9 +267,10 @@ fn refusal(error: &CallError, budget: Budget) -> Option<Raw> {
     let mut own = RawObject::new();
     own.set_value("code", &code);
     own.set_value("message", &part.cut(message));
-    let is_short = |data: &&Raw| data.get().len() <= MAX_META && part.holds(data.get());
-    if let Some(data) = data.filter(is_short) {
-        own.set("data", Cow::Borrowed(&**data));
+    match data {
+        Some(data) if part.holds(data.get()) => own.set("data", Cow::Borrowed(&**data)),
+        Some(_) => own.set_value("dataOmitted", &true),
+        None => (),
     }
     let mut meta = RawObject::new();
     meta.set(ERROR, Cow::Owned(own.to_raw()));

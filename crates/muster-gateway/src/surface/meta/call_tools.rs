@@ -7,7 +7,7 @@ use std::fmt;
 
 use muster_core::{
     backend::BoxFuture,
-    call::Outcome,
+    call::{CallError, Outcome},
     client::Continuation,
     join::join_all,
     json::{Raw, RawObject},
@@ -240,6 +240,13 @@ async fn called(
             failure(text, &repairs)
         }
         Ok(result) => Answer::Returned(Some(result)),
+        // Its address may be longer than the share of a call.
+        Err(CallError::Upstream { code: call_tool::URL_ELICITATION, .. }) => {
+            let text = format!(
+                "`{tool}` requires a visit in the browser first\nhint: call it by itself with call_tool"
+            );
+            failure(text, &repairs)
+        }
         Err(error) => Answer::Failed(call_tool::failed(cx, &arguments, &error, &repairs)),
     };
     Called { tool, answer, projection, budget, repairs }

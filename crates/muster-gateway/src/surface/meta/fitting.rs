@@ -50,7 +50,7 @@ use crate::outputs::{
 };
 
 /// The longest `_meta` of a tool that is passed on with a preview, and the longest data of an error, in bytes.
-pub(super) const MAX_META: usize = 2_000;
+const MAX_META: usize = 2_000;
 /// The longest structured content that is passed on with a preview.
 const MAX_STRUCTURED: u64 = 1_000;
 /// No text of more bytes fits into a token.
@@ -262,7 +262,7 @@ impl Fitting<'_> {
     fn fit(&self, result: &Arc<dyn SpooledResult>) -> Result<FittedReply, FitError> {
         let source = &**result;
         let outline = Outline::of(source)?;
-        let Some(items) = &outline.items else { return self.whole(source, &outline) };
+        let Some(items) = &outline.items else { return self.whole(source, &outline, None) };
         let (reply, blocks) = self.taken_apart(source, &outline, items)?;
         if self.may_fit(source, &outline, items) {
             let mut short = reply.clone();
@@ -329,10 +329,10 @@ impl Fitting<'_> {
     ) -> Result<FittedReply, FitError> {
         let source = &**result;
         let Some(Stored { kept, beside }) = self.store(result, outline, items, blocks)? else {
-            return self.whole(source, outline);
+            return self.whole(source, outline, None);
         };
         reply.load_around_preview(source, outline, items, beside.as_ref())?;
-        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline), Ok)
+        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline, None), Ok)
     }
 
     /// Stores the text, the structured content and blocks; none if there is neither text nor structured content.
@@ -380,12 +380,14 @@ impl Fitting<'_> {
         &self,
         source: &dyn SpooledResult,
         outline: &Outline,
+        note: Option<String>,
     ) -> Result<FittedReply, FitError> {
         let body = OutputBody::Stream(source.read(0)?);
         let lost = || source.read(0).map(|text| self.beginning(text)).unwrap_or_default();
         let kept = self.keep(NewOutput::new(OutputKind::Json, body), lost)?;
         let mut reply = FittedReply::new(source, &Outline::default())?;
         reply.is_error = FittedReply::new(source, outline)?.is_error;
+        reply.note = note;
         Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
     }
 

@@ -16,7 +16,9 @@ use muster_core::{
     name::BackendName,
     schema::signature,
 };
-use muster_search::{document_set::DocumentSet, index::Index, meaning::nearness};
+use muster_search::{
+    document_set::DocumentSet, index::Index, meaning::nearness, verdict::SearchVerdict,
+};
 use muster_workflow::TOOL_PREFIX;
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
@@ -193,8 +195,17 @@ impl ToolIndex {
             if ranked.found.is_empty() {
                 ranked = core;
             } else {
+                let least = ranked.found.iter().map(|one| one.score).fold(f32::MAX, f32::min);
+                ranked.unmatched_terms.retain(|word| core.unmatched_terms.contains(word));
+                ranked.absent_products.retain(|name| core.absent_products.contains(name));
+                if core.verdict == SearchVerdict::Found {
+                    ranked.verdict = SearchVerdict::Found;
+                }
                 ranked.total += core.total;
-                ranked.found.extend(core.found);
+                // Scores of two searches cannot be compared.
+                let behind =
+                    |one: RankedTool<'a>| RankedTool { score: one.score.min(least), ..one };
+                ranked.found.extend(core.found.into_iter().map(behind));
             }
         }
         for chunk in ranked.found.chunks_mut(CHUNK) {

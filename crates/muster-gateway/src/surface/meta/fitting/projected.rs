@@ -7,7 +7,7 @@ use std::{io, sync::Arc};
 
 use muster_core::{
     call::Outcome,
-    json::RawObject,
+    json::{Raw, RawObject},
     spooled::{SpooledResult, ToolResult},
 };
 
@@ -60,7 +60,9 @@ pub(in crate::surface::meta) async fn projected(
             Source::File(spilled) => {
                 let kept = fitting.store_file(&spilled)?;
                 let reply = fitting.beside_file(&spilled, false);
-                Ok(fitting.excerpted(reply, kept, &projection, stop))
+                let is_error = reply.is_error.clone();
+                let excerpted = fitting.excerpted(reply, kept.clone(), &projection, stop);
+                Ok(excerpted.unwrap_or_else(|why| fitting.beside_reason(is_error, kept, why)))
             }
         }
     });
@@ -100,27 +102,32 @@ impl Fitting<'_> {
     ) -> Result<FittedReply, FitError> {
         let source = &**result;
         let outline = Outline::of(source)?;
-        let Some(items) = &outline.items else { return self.whole(source, &outline) };
+        let Some(items) = &outline.items else { return self.whole(source, &outline, None) };
         if outline.structured.is_none() && items.iter().all(|item| item.text().is_none()) {
             // There is nothing to select from.
             return self.fit(result);
         }
         let (mut reply, blocks) = self.taken_apart(source, &outline, items)?;
         let Some(Stored { kept, .. }) = self.store(result, &outline, items, blocks)? else {
-            return self.whole(source, &outline);
+            return self.whole(source, &outline, None);
         };
         reply.load_around_preview(source, &outline, items, None)?;
-        Ok(self.excerpted(reply, kept, projection, stop))
+        match self.excerpted(reply, kept, projection, stop) {
+            Ok(reply) => Ok(reply),
+            // What is beside the text is stored nowhere yet, and must not be lost.
+            Err(why) => self.whole(source, &outline, Some(why)),
+        }
     }
 
-    /// The reply with the excerpt that a projection selects; with a preview if it does not fit the result.
+    /// The reply with the excerpt that a projection selects, or with a preview if that does not fit the result; an error
+    /// says why if neither fits.
     fn excerpted(
         &self,
         mut reply: FittedReply,
         kept: StoredOutput,
         projection: &Projection,
         stop: &StopSignal,
-    ) -> FittedReply {
+    ) -> Result<FittedReply, String> {
         let request = projection.request();
         let readable = kept.clone().stopped_by(stop);
         let mut room = self.budget.0.saturating_sub(NOTE + reply.cost()).max(NOTE);
@@ -137,27 +144,31 @@ impl Fitting<'_> {
             let cost = reply.cost();
             if cost <= self.budget.0 {
                 reply.kept = Some(kept);
-                return reply;
+                return Ok(reply);
             }
             room = room * self.budget.0 / cost * 9 / 10;
         }
         self.in_place_of_excerpt(reply, kept, "[the selection does not fit max_tokens]".to_owned())
     }
 
-    /// The reply with a preview and the reason why there is no excerpt; without anything else if that does not fit.
+    /// The reply with a preview, and the reason why there is no excerpt.
     fn in_place_of_excerpt(
         &self,
         mut reply: FittedReply,
         kept: StoredOutput,
         why: String,
-    ) -> FittedReply {
+    ) -> Result<FittedReply, String> {
         reply.preview = None;
-        reply.note = Some(why);
+        reply.note = Some(why.clone());
+        self.previewed(reply, kept).ok_or(why)
+    }
+
+    /// The reply with a preview of a file and the reason why there is no excerpt; without anything else if that does not fit.
+    fn beside_reason(&self, is_error: Option<Raw>, kept: StoredOutput, why: String) -> FittedReply {
         let mut bare = FittedReply::failed(false);
-        (bare.is_error, bare.note) = (reply.is_error.clone(), reply.note.clone());
+        (bare.is_error, bare.note) = (is_error, Some(why));
         bare.kept = Some(kept.clone());
-        let previewed = self.previewed(reply, kept.clone());
-        previewed.or_else(|| self.previewed(bare.clone(), kept)).unwrap_or(bare)
+        self.previewed(bare.clone(), kept).unwrap_or(bare)
     }
 }
 
