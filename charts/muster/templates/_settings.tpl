@@ -226,7 +226,7 @@ metrics:
 {{- fail (printf "`muster.config.%s` would be readable in the ConfigMap\nhint: set `%sFile` to a file that `extraVolumes` mounts from a Secret" $path $path) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $muster.extraCaFile.secret.name (has (dir $muster.extraCaFile.path) (list "." "/" "/etc" "/etc/muster" "/etc/ssl" "/etc/ssl/certs" "/state" "/tmp")) -}}
+{{- if and $muster.extraCaFile.secret.name (has (dir $muster.extraCaFile.path) (list "." "/" "/etc" "/etc/muster" "/etc/ssl" "/etc/ssl/certs" "/run/secrets/muster" "/state" "/tmp" "/var/run/secrets/kubernetes.io/serviceaccount")) -}}
 {{- fail (printf "`muster.extraCaFile.path` is in `%s`, which the certificates would hide\nhint: name a folder of its own, as in `/etc/muster-ca/ca.crt`" (dir $muster.extraCaFile.path)) -}}
 {{- end -}}
 {{- $replicas := get $settings "replicas" | default dict -}}

@@ -17,13 +17,14 @@ use muster_shared::Replica;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// How long a gateway waits for its servers: one that hangs must not keep it from serving the others.
-const SERVER_WAIT: Duration = Duration::from_secs(30);
+/// How long a gateway waits for its servers and its identity provider: one that hangs must not keep it from serving those
+/// who need the others, such as users who are logged in.
+const START_WAIT: Duration = Duration::from_secs(30);
 
 /// Whether load balancers should send requests.
 ///
-/// A gateway that cannot reach its identity provider or the shared storage is not ready, however long it takes: it could
-/// not serve a single request, and a rollout must not replace pods that work. Once ready, it stays ready: later every
+/// A replica that cannot reach the shared storage is not ready, however long it takes: it can serve no session, and a
+/// rollout must not replace pods that work. Once ready, it stays ready: later every
 /// replica would lose the same dependency at the same time, and a balancer that took all of them out would only make it
 /// worse.
 pub(super) struct Readiness {
@@ -60,9 +61,12 @@ impl Readiness {
     /// The response after some time.
     fn check_after(&self, elapsed: Duration) -> HealthResponse {
         let starting = self.view.borrow().starting();
-        let waits_for_servers = starting > 0 && elapsed < SERVER_WAIT;
-        let reason = pending_reason(self.logins.as_ref(), self.replica.as_deref())
-            .or(waits_for_servers.then_some("servers-starting"));
+        let waits = elapsed < START_WAIT;
+        let provider = self.logins.as_ref().and_then(AuthServer::pending_reason);
+        let storage = self.replica.as_deref().and_then(Replica::pending_reason);
+        let reason = storage
+            .or(provider.filter(|_| waits))
+            .or((waits && starting > 0).then_some("servers-starting"));
         if reason.is_none() {
             self.is_ready.store(true, Ordering::Relaxed);
         }
@@ -94,7 +98,7 @@ mod tests {
     use muster_shared::{MemoryShared, Replica, SharedState, ValkeyOptions, clock::Clock};
     use tokio::sync::watch;
 
-    use super::{Readiness, SERVER_WAIT};
+    use super::{Readiness, START_WAIT};
 
     fn readiness(state: Arc<dyn SharedState>) -> (Readiness, Arc<Replica>) {
         let (_, view) = watch::channel(Arc::new(View::default()));
@@ -107,7 +111,7 @@ mod tests {
         let options = ValkeyOptions { url: "127.0.0.1:1".to_owned(), ..ValkeyOptions::default() };
         let storage = muster_shared::open(&options, &TrustStore::system()).unwrap();
         let (readiness, _) = readiness(storage);
-        for elapsed in [Duration::ZERO, SERVER_WAIT, SERVER_WAIT * 100] {
+        for elapsed in [Duration::ZERO, START_WAIT, START_WAIT * 100] {
             let response = readiness.check_after(elapsed);
             assert_eq!(response.status, 503, "{elapsed:?}");
             assert!(response.body.get().contains("shared-storage-unavailable"), "{elapsed:?}");
