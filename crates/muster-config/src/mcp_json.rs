@@ -74,14 +74,14 @@ const SETTINGS: [&str; 13] = [
     "enabled",
 ];
 
-/// Reads the servers that a client starts for all projects, in the order written. All of them must be valid.
+/// Reads the servers that a client starts for all projects, in the order written. All of them must be valid; those of
+/// single projects are left out.
 pub fn parse(text: &str) -> Result<Vec<(String, Endpoint)>, McpJsonError> {
     let mut servers = Vec::new();
     for (EntryKey { project, name }, server) in read(text)? {
         match server {
-            Ok(server) if project.is_none() && server.is_enabled => {
-                servers.push((name, server.endpoint));
-            }
+            _ if project.is_some() => (),
+            Ok(server) if server.is_enabled => servers.push((name, server.endpoint)),
             Ok(_) => (),
             Err(problem) => return Err(McpJsonError::Entry { server: name, problem }),
         }
@@ -220,6 +220,10 @@ mod tests {
         check(
             "{\"mcpServers\": { // mine\n\"off\": {\"url\": \"http://h\", \"disabled\": true},}}",
             "[]",
+        );
+        check(
+            r#"{"mcpServers": {"t": {"url": "http://h"}}, "projects": {"/p": {"mcpServers": {"e": {}, "t": {"command": "x"}}}}}"#,
+            r#"[("t", Http { url: "http://h", headers: [] })]"#,
         );
     }
 

@@ -126,7 +126,7 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentSt
                     status.conditions.push(invalid());
                 }
             }
-            // Whether a service runs is reported with its state.
+            // Whether a service runs is reported when it is registered, and with its state.
             Some(
                 DefinitionKind::Service
                 | DefinitionKind::Cli

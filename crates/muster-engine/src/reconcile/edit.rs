@@ -8,7 +8,7 @@ use muster_config::{
     settings::Settings,
 };
 use thiserror::Error;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
 use crate::{events::Reason, server_draft::ServerDraft, store::WriteError};
@@ -72,11 +72,14 @@ impl Reconciler {
             Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
         // A concurrent edit by hand is read first, so that it is not lost.
-        let (mut attempts, deadline) = (0, Instant::now() + WRITE_TIMEOUT);
+        let (mut attempts, mut left) = (0, WRITE_TIMEOUT);
         let written = loop {
             self.read_files().await;
             attempts += 1;
-            match timeout_at(deadline, self.write(&edit)).await {
+            let begun = Instant::now();
+            let written = timeout(left, self.write(&edit)).await;
+            left = left.saturating_sub(begun.elapsed());
+            match written {
                 Ok(Err(EditError::Write(WriteError::Changed(_)))) if attempts < ATTEMPTS => (),
                 Ok(written) => break written,
                 Err(_) => break Err(EditError::TimedOut),

@@ -11,7 +11,11 @@ use muster_config::service::ServiceFile;
 use muster_workflow::service::{ServiceRecord, ServiceState};
 
 use super::{Instance, Services, registry::Id};
-use crate::{events::Reason, store::WriteError};
+use crate::{
+    events::Reason,
+    resource_status::service_ready,
+    store::{DefinitionStatus, WriteError},
+};
 
 impl Services {
     /// Applies files: new services are registered, deleted ones are stopped.
@@ -74,7 +78,16 @@ impl Services {
             if !first {
                 self.record(Reason::ServiceInstanceCreated, &register, "");
             }
+            self.report_ready(path, &register);
             self.spawn_controller(&register);
+        }
+    }
+
+    /// Reports whether a service is running, if statuses are reported: its state may not change for a long time.
+    fn report_ready(&self, path: &Path, instance: &Instance) {
+        if let Some(sink) = self.inner.deps.store.definitions().status() {
+            let conditions = vec![service_ready(&instance.record())];
+            sink.report(path, DefinitionStatus { conditions, ..DefinitionStatus::default() });
         }
     }
 

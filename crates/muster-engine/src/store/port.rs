@@ -92,7 +92,8 @@ pub struct DefinitionStatus {
     pub generation: Option<i64>,
     /// The fields of its kind; empty if they are not part of this report.
     pub fields: Map<String, Json>,
-    /// Its conditions. Those that are not part of this report stay.
+    /// Its conditions. Those of earlier reports that are not part of this one stay; those that were not reported since the
+    /// gateway started may be removed.
     pub conditions: Vec<StatusCondition>,
 }
 

@@ -45,6 +45,8 @@ pub(crate) enum Retry {
 
 /// The health checks in a row that fail before a server counts as lost: one may fail by chance.
 const FAILED_CHECKS: u32 = 2;
+/// The health checks in a row that fail during calls before a server counts as lost: it hangs, and so do its calls.
+const BUSY_CHECKS: u32 = 30;
 
 /// The task of one server.
 pub(crate) struct Unit {
@@ -85,6 +87,10 @@ struct LiveConnection {
     is_check: bool,
     /// Health checks that failed in a row while no call was in flight.
     failed_checks: u32,
+    /// Health checks that failed in a row while calls were in flight.
+    busy_failures: u32,
+    /// Whether the last change of its lists is not known, because it could not be listed.
+    is_stale: bool,
     in_flight: InFlight,
 }
 
@@ -230,6 +236,8 @@ impl Unit {
             check_at: interval.map(|interval| since + interval),
             is_check: false,
             failed_checks: 0,
+            busy_failures: 0,
+            is_stale: false,
             in_flight,
         };
         self.phase = Phase::Up(live);
@@ -324,29 +332,34 @@ impl Unit {
         }
     }
 
-    /// Notes the end of a listing. Whether it was a health check, and whether too many failed.
-    fn check_ended(&mut self, is_alive: bool) -> (bool, bool) {
+    /// Notes the end of a listing. Whether its list is to be reported, and whether too many health checks failed.
+    fn listing_ended(&mut self, is_alive: bool) -> (bool, bool) {
         let Phase::Up(live) = &mut self.phase else { return (false, false) };
         if !std::mem::take(&mut live.is_check) {
-            return (false, false);
+            live.is_stale = !is_alive;
+            return (is_alive, false);
         }
-        live.failed_checks = match is_alive {
-            true => 0,
+        // A check makes up for a change that could not be listed.
+        let is_news = is_alive && std::mem::take(&mut live.is_stale);
+        match (is_alive, live.in_flight.is_idle()) {
+            (true, _) => (live.failed_checks, live.busy_failures) = (0, 0),
+            (false, true) => live.failed_checks += 1,
             // A busy server may be slow to list, and closing the connection would cut its calls.
-            false => live.failed_checks + u32::from(live.in_flight.is_idle()),
-        };
+            (false, false) => live.busy_failures += 1,
+        }
         let interval = self.deps.timing.check_interval;
         let next = if is_alive { interval } else { interval.map(|interval| interval / 4) };
         live.check_at = next.map(|next| Instant::now() + next);
-        (true, live.failed_checks >= FAILED_CHECKS)
+        let is_lost = live.failed_checks >= FAILED_CHECKS || live.busy_failures >= BUSY_CHECKS;
+        (is_news, is_lost)
     }
 
     async fn listed(&mut self, listed: Result<ServerListing, ConnectError>) {
-        let (is_check, has_failed) = self.check_ended(listed.is_ok());
+        let (is_news, is_lost) = self.listing_ended(listed.is_ok());
         match listed {
-            Ok(_) if is_check => (),
-            Ok(listing) => self.report(UnitUpdate::Relisted(listing)).await,
-            Err(error) if has_failed => self.connection_lost(&error.to_string()).await,
+            Ok(listing) if is_news => self.report(UnitUpdate::Relisted(listing)).await,
+            Ok(_) => (),
+            Err(error) if is_lost => self.connection_lost(&error.to_string()).await,
             Err(error) => {
                 let name = &self.server.name;
                 tracing::warn!(server = name, "cannot list the server again: {error}");

@@ -60,8 +60,8 @@ impl RunningExecution {
     }
 
     /// The same execution, whose journal other replicas continue.
-    pub(super) fn shared_as(mut self, shared: Option<SharedJournal>) -> Self {
-        self.shared = shared.map(Arc::new);
+    pub(super) fn shared_as(mut self, shared: Option<Arc<SharedJournal>>) -> Self {
+        self.shared = shared;
         self
     }
 
@@ -76,7 +76,7 @@ impl RunningExecution {
     /// Leaves the execution to another replica, or closes it if none has taken it over.
     pub(super) fn disown(mut self) -> Outcome {
         self.record = None;
-        self.executions.settle(self.id.clone(), Ending::Interrupted);
+        self.executions.settle(self.id.clone(), Ending::Interrupted, self.shared.take());
         let text = format!(
             "run {} stopped at this replica: the shared storage is not available, or another replica continues it",
             self.id
@@ -131,13 +131,13 @@ impl RunningExecution {
 
     /// Writes the record of an execution that ended.
     pub(super) async fn end(mut self, reports: &[StepReport], result: Json, error: Option<String>) {
-        let Some(record) = self.record.take() else { return };
         let ended = now();
         let steps = {
             let journal = self.journal.lock().await;
             let all = reports.iter();
             all.map(|report| step(report, &journal.times, &self.began, &ended)).collect()
         };
+        let Some(record) = self.record.take() else { return };
         let record = RunRecord {
             status: if error.is_some() { RunState::Failed } else { RunState::Completed },
             completed_at: Some(ended.text.clone()),
@@ -147,11 +147,17 @@ impl RunningExecution {
             steps,
             ..record
         };
-        let ending = self.shared.is_some().then(|| Ending::Ended(Box::new(record.clone())));
-        self.executions.finish(record).await;
-        if let (Some(shared), Some(ending)) = (&self.shared, ending) {
-            self.executions.close_as(&self.id, shared, ending).await;
-        }
+        // Not cancelled with the request: while this replica is alive, no other one looks for the shared journal.
+        let (executions, id) = (Arc::clone(&self.executions), self.id.clone());
+        let shared = self.shared.take();
+        let ending = self.executions.tasks.spawn(async move {
+            let ending = shared.is_some().then(|| Ending::Ended(Box::new(record.clone())));
+            executions.finish(record).await;
+            if let (Some(shared), Some(ending)) = (&shared, ending) {
+                executions.close_as(&id, shared, ending).await;
+            }
+        });
+        drop(ending.await);
     }
 }
 

@@ -51,7 +51,7 @@ const PRUNE_INTERVAL: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Executions {
     folder: PathBuf,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     /// The running executions.
     live: Mutex<BTreeSet<String>>,
     index: Arc<Mutex<Index>>,
@@ -232,7 +232,7 @@ impl Executions {
                 Ok(journal) => Some(journal),
                 Err(error) => {
                     self.live.lock().await.remove(&id);
-                    self.settle(id, Ending::Discarded);
+                    self.settle(id, Ending::Discarded, None);
                     return Err(io::Error::other(error));
                 }
             },

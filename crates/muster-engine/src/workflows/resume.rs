@@ -59,8 +59,8 @@ pub(super) fn resume(
     (definitions, namespace): (&Definitions, &str),
     left: Left,
     tasks: &TaskTracker,
-    shared: Option<SharedJournal>,
-) -> Option<SharedJournal> {
+    shared: Option<Arc<SharedJournal>>,
+) -> Option<Arc<SharedJournal>> {
     let workflow = workflow_of(definitions, namespace, &left);
     let past = workflow.as_ref().and_then(|workflow| left.story.resumable(&workflow.spec));
     match (workflow, past, caller_of(deps, &left.opened)) {
@@ -115,7 +115,7 @@ async fn continue_run(
     left: Left,
     caller: Caller,
     past: CompletedSteps,
-    shared: Option<SharedJournal>,
+    shared: Option<Arc<SharedJournal>>,
 ) {
     let deps = &workflows.deps;
     let mut states = deps.state.clone();
@@ -135,7 +135,7 @@ async fn continue_run(
         Err(error) => {
             tracing::warn!("run {id} of workflow {} is not continued: {error}", workflow.name);
             let (executions, id) = (Arc::clone(&deps.executions), id.clone());
-            executions.abandon(id, Why::Interrupted, shared.map(Arc::new));
+            executions.abandon(id, Why::Interrupted, shared);
             return;
         }
     };

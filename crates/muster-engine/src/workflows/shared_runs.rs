@@ -70,7 +70,7 @@ pub(super) struct Inherited {
     pub(super) id: String,
     /// Its journal, line by line.
     pub(super) lines: Vec<u8>,
-    pub(super) journal: SharedJournal,
+    pub(super) journal: Arc<SharedJournal>,
 }
 
 /// How an execution ends.
@@ -103,7 +103,7 @@ impl SharedRuns {
         &self,
         id: &str,
         line: &JournalEntry,
-    ) -> Result<SharedJournal, StoreError> {
+    ) -> Result<Arc<SharedJournal>, StoreError> {
         let journal = self.journal(id, 0);
         let state = self.link.state();
         // The log of a long execution drops its first lines.
@@ -115,15 +115,15 @@ impl SharedRuns {
         })
     }
 
-    fn journal(&self, id: &str, position: u64) -> SharedJournal {
+    fn journal(&self, id: &str, position: u64) -> Arc<SharedJournal> {
         self.held.lock().insert(id.to_owned());
-        SharedJournal {
+        Arc::new(SharedJournal {
             link: Arc::clone(&self.link),
             held: Arc::clone(&self.held),
             id: id.to_owned(),
             position: Lock::new(Some(position)),
             lost: CancellationToken::new(),
-        }
+        })
     }
 
     /// Stores the record of an execution, so that other replicas can read it.
@@ -207,14 +207,18 @@ impl SharedRuns {
 
     /// Removes what is left of an execution that a dead replica closed, or never began.
     async fn bury(&self, id: &str, dead: &str) -> Result<(), StoreError> {
-        let left = self.record(id).await.filter(|record| record.status == RunState::Inprogress);
-        if let Some(record) = left {
+        let (state, key) = (self.link.state(), record_key(id));
+        let known = state.get(&key).await?.unwrap_or_default();
+        if let Ok(record) = serde_json::from_slice::<RunRecord>(&known)
+            && record.status == RunState::Inprogress
+        {
             let error = "interrupted: the gateway ended before it stored the result".to_owned();
             let record = RunRecord { status: RunState::Interrupted, error: Some(error), ..record };
-            store(&*self.link, &record).await?;
+            // A replica that only seemed dead may store the result meanwhile.
+            state.swap(&key, &known, encoded(&record), RECORD_TTL).await?;
         }
-        self.link.state().remove(&start_key(id)).await?;
-        self.link.state().leave(RUNS, &member(id, dead)).await
+        state.remove(&start_key(id)).await?;
+        state.leave(RUNS, &member(id, dead)).await
     }
 
     /// Closes an execution of this replica whose position in its journal is not known, because a line could not be
@@ -352,8 +356,12 @@ impl Drop for SharedJournal {
 }
 
 async fn store(link: &dyn ReplicaLink, record: &RunRecord) -> Result<(), StoreError> {
-    let encoded = serde_json::to_vec(&record.clone().bounded()).unwrap_or_default();
-    link.state().put(&record_key(&record.execution_id), encoded, RECORD_TTL).await
+    link.state().put(&record_key(&record.execution_id), encoded(record), RECORD_TTL).await
+}
+
+/// A record as it is stored.
+fn encoded(record: &RunRecord) -> Vec<u8> {
+    serde_json::to_vec(&record.clone().bounded()).unwrap_or_default()
 }
 
 /// Stores the record of an execution that this replica closed, and takes it off the list.

@@ -161,6 +161,11 @@ impl Link {
         *self.is_silent.lock().unwrap() = true;
     }
 
+    /// Lets listings succeed again.
+    pub(crate) fn resume_listing(&self) {
+        *self.is_silent.lock().unwrap() = false;
+    }
+
     /// The number of times it was listed.
     pub(crate) fn listed(&self) -> usize {
         *self.listed.lock().unwrap()

@@ -353,11 +353,41 @@ async fn failed_health_checks_do_not_cut_calls() {
     rig.until_is("a", "connected").await;
     let link = rig.fake.link("a");
     link.stop_listing();
-    let call = timeout(Duration::from_secs(120), rig.try_call("x_a_echo", json!({})));
+    let call = timeout(Duration::from_secs(60), rig.try_call("x_a_echo", json!({})));
     assert!(call.await.is_err(), "the call was cut");
     assert!(link.listed() > 3, "{} checks", link.listed());
     assert_eq!(rig.fake.closed(), Vec::<String>::new());
     // Between calls they count.
     rig.until(|view| view.servers["a"].status.failures > 0).await;
     assert_eq!(rig.fake.closed(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_during_a_call_is_lost_in_the_end() {
+    let fake = Fake::default();
+    fake.says("echo", [Said::Nothing]);
+    let rig = Rig::timed(checked_often(), fake, &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    rig.fake.link("a").stop_listing();
+    let lost = rig.until(|view| view.servers["a"].status.failures > 0);
+    let lost = timeout(Duration::from_secs(120), lost);
+    tokio::select! {
+        biased;
+        lost = lost => drop(lost.unwrap()),
+        _ = rig.try_call("x_a_echo", json!({})) => panic!("the call ended first"),
+    }
+    assert_eq!(rig.fake.closed(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_could_not_be_listed_is_listed_later() {
+    let rig = Rig::timed(checked_often(), Fake::default(), &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    let link = rig.fake.link("a");
+    link.stop_listing();
+    link.offer(vec!["echo", "new"]);
+    sleep(Duration::from_secs(5)).await;
+    link.resume_listing();
+    timeout(Duration::from_secs(60), rig.until_listed("x_a_new")).await.unwrap();
+    assert_eq!(rig.fake.closed(), Vec::<String>::new());
 }

@@ -32,12 +32,16 @@ async fn import(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     if found.is_empty() {
         return Err("there is no server in it".into());
     }
-    if found.len() > MAX_SERVERS {
-        let count = found.len();
+    let count = found.iter().filter(|(key, _)| key.project.is_none()).count();
+    if count > MAX_SERVERS {
         return Err(format!("{count} servers are more than the {MAX_SERVERS} of one call").into());
     }
     let (mut lines, mut created) = (Vec::new(), 0_usize);
-    for (EntryKey { name, .. }, server) in found {
+    for (EntryKey { project, name }, server) in found {
+        if let Some(project) = project {
+            lines.push(format!("{name}: it belongs to the project {project}, and is not added"));
+            continue;
+        }
         let server = match server {
             Ok(server) => server,
             Err(problem) => {
@@ -81,7 +85,16 @@ fn notes(name: &str, server: &ClientServer) -> Vec<String> {
         let secrets = secrets.join(", ");
         notes.push(format!("{name}: these secrets are stored as plain text: {secrets}"));
     }
+    let unset = pairs.iter().filter(|(_, value)| is_filled_in(value));
+    notes.extend(
+        unset.map(|(key, _)| format!("{name}: `{key}` was filled in by the client: set its value")),
+    );
     notes
+}
+
+/// Whether a value refers to a variable or an input, which the client fills in.
+fn is_filled_in(value: &str) -> bool {
+    value.contains("${") || (value.starts_with('$') && value.len() > 1)
 }
 
 /// The arguments of `core_mcpserver_create`.
@@ -121,8 +134,8 @@ mod tests {
     #[test]
     fn entries_become_definitions() {
         let text = r#"{"mcpServers": { // a comment
-            "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1"}, "cwd": "/w"},
-            "web": {"httpUrl": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x"}},
+            "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1", "B": "a ${input:b}"}, "cwd": "/w"},
+            "web": {"httpUrl": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x", "X": "$", "Y": "$KEY"}},
             "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true}}}"#;
         let (mut found, mut said) = (Vec::new(), Vec::new());
         for (key, server) in mcp_json::read(text).unwrap() {
@@ -133,8 +146,8 @@ mod tests {
         assert_eq!(
             json!(found),
             json!([
-                {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1"}, "name": "git", "autoStart": true},
-                {"type": "streamable-http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x"}, "name": "web", "autoStart": true},
+                {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1", "B": "a ${input:b}"}, "name": "git", "autoStart": true},
+                {"type": "streamable-http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x", "X": "$", "Y": "$KEY"}, "name": "web", "autoStart": true},
                 {"type": "sse", "url": "https://mcp.example/sse", "name": "old", "autoStart": false},
             ])
         );
@@ -142,7 +155,9 @@ mod tests {
             said,
             [
                 "git: the setting `cwd` is ignored",
+                "git: `B` was filled in by the client: set its value",
                 "web: these secrets are stored as plain text: `Authorization`",
+                "web: `Y` was filled in by the client: set its value",
                 "old: it is disabled in the client, and is not started",
             ]
         );

@@ -48,7 +48,7 @@ impl Executions {
     pub(in super::super) async fn close_shared(
         self: &Arc<Self>,
         id: &str,
-        journal: &SharedJournal,
+        journal: &Arc<SharedJournal>,
     ) {
         let path = self.record_path(id);
         let ending = match blocking(move || read(&path)).await {
@@ -62,7 +62,7 @@ impl Executions {
     pub(in super::super) async fn close_as(
         self: &Arc<Self>,
         id: &str,
-        journal: &SharedJournal,
+        journal: &Arc<SharedJournal>,
         ending: Ending,
     ) {
         let is_closed = match &ending {
@@ -70,15 +70,21 @@ impl Executions {
             Ending::Discarded | Ending::Interrupted => false,
         };
         if !is_closed {
-            self.settle(id.to_owned(), ending);
+            self.settle(id.to_owned(), ending, Some(Arc::clone(journal)));
         }
     }
 
     /// Closes an execution whose shared journal could not be written, as soon as it can be: while this replica is alive,
-    /// no other one looks for it.
-    pub(in super::super) fn settle(self: &Arc<Self>, id: String, ending: Ending) {
+    /// no other one looks for it. Until then the execution is `held`, so that this replica does not inherit it from itself.
+    pub(in super::super) fn settle(
+        self: &Arc<Self>,
+        id: String,
+        ending: Ending,
+        held: Option<Arc<SharedJournal>>,
+    ) {
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
+            let _held = held;
             let settling = this.settled(&id, ending);
             tokio::select! {
                 () = settling => (),

@@ -341,3 +341,47 @@ async fn what_an_earlier_gateway_left_is_its_own_unless_it_was_shared() {
         assert_eq!(folder.join("a.yaml").exists(), !is_shared);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_not_closed_yet_is_not_inherited_again() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), Faulty::new());
+    replica("dead", &state).1.open("a", &opened("a")).await.unwrap();
+    let executions = executions(dir.path(), replica("own", &state).0);
+    let runs = executions.of_all_replicas().unwrap();
+    let run = runs.orphans().await.unwrap().remove(0);
+    let taken = runs.inherit(&run).await.unwrap().unwrap();
+    state.breaks(&[Fault::Refused("append")]);
+    executions.close_as("a", &taken.journal, Ending::Ended(Box::new(ended("a")))).await;
+    drop(taken);
+    state.remove("run-successor:a").await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    // The store is back before the next attempt to close it.
+    state.heals();
+    assert!(runs.inherit(&run).await.unwrap().is_none());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(runs.record("a").await, Some(ended("a")));
+    assert_eq!(listed(&state).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_run_whose_caller_leaves_at_its_end_is_closed() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), Faulty::new());
+    let executions = executions(dir.path(), replica("own", &state).0);
+    let steps = json!({"steps": [{"id": "a", "tool": "t"}]});
+    let workflow = Workflow::new("w", "default", definition::read(&steps).unwrap().spec);
+    let caller = Caller::local();
+    let begun = executions.begin(&workflow, JsonObject::new(), &caller, Origin::Saved).await;
+    let live = begun.unwrap();
+    let id = live.id().to_owned();
+    tokio::select! {
+        biased;
+        () = live.end(&[], json!("done"), None) => panic!("it ended at once"),
+        () = std::future::ready(()) => (),
+    }
+    while executions.are_running().await || !listed(&state).await.is_empty() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(executions.get(&id, &caller).await.unwrap().status, RunState::Completed);
+    let shared = executions.of_all_replicas().unwrap().record(&id).await;
+    assert_eq!(shared.unwrap().status, RunState::Completed);
+}
