@@ -385,28 +385,9 @@ class Token:
         return self.value
 
 
-async def refresh(logins, tokens, access, tally):
-    """Refreshes one login after the other, while replicas are killed."""
-    while True:
-        for user in list(tokens):
-            await asyncio.sleep(0.5)
-            # Not interrupted: what it returns is the only copy.
-            outcome = await asyncio.shield(asyncio.to_thread(logins.refresh, tokens[user]))
-            if outcome is None:
-                # Cut: the refresh token may have been used, and must not be used again.
-                tally.counts["refreshes that were cut"] += 1
-                del tokens[user]
-            elif outcome[0] == 200:
-                tally.counts["refreshes"] += 1
-                tokens[user], access[user].value = outcome[1], outcome[1]["access_token"]
-            else:
-                tally.problem(f"the login of {user} is lost: {outcome}")
-                del tokens[user]
-
-
 async def with_logins(world, tally, args):
     """The same for users who logged in: no login may be lost."""
-    from logins import Logins
+    from logins import Logins, refresh
 
     base = f"http://localhost:{world.balancer.port}"
     logins = await asyncio.to_thread(Logins, world.folder, base, world.valkey.port, KEY)
@@ -415,10 +396,15 @@ async def with_logins(world, tally, args):
         users = [f"user{number}" for number in range(10)]
         tokens = await asyncio.to_thread(logins.log_in, users)
         access = [Token(tokens[user]["access_token"]) for user in users]
-        refreshing = asyncio.ensure_future(refresh(logins, tokens, dict(zip(users, access)), tally))
-        await chaos(world, tally, args, args.seconds // 3, access)
-        refreshing.cancel()
-        await asyncio.gather(refreshing, return_exceptions=True)
+        stop = asyncio.Event()
+        refreshing = asyncio.ensure_future(refresh(logins, tokens, dict(zip(users, access)), tally, stop))
+        try:
+            await chaos(world, tally, args, args.seconds // 3, access)
+        finally:
+            stop.set()
+            await refreshing
+        if not tally.counts["refreshes"]:
+            tally.problem("no login was refreshed")
         lost = await asyncio.to_thread(logins.lost, tokens)
         tally.counts["logins that go on"] = len(tokens) - len(lost)
         for user in lost:

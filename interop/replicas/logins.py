@@ -1,5 +1,6 @@
 """Logins for the replicas: the provider, the browser and the OAuth client of interop/oauth.py."""
 
+import asyncio
 import http.client
 import importlib.util
 import pathlib
@@ -55,3 +56,24 @@ class Logins:
 
     def end(self):
         self.provider.stop()
+
+
+async def refresh(logins, tokens, access, tally, stop):
+    """Refreshes one login after the other, while replicas are killed, until `stop` is set."""
+    while tokens and not stop.is_set():
+        for user in list(tokens):
+            await asyncio.sleep(0.5)
+            if stop.is_set():
+                return
+            # Not interrupted: what it returns is the only copy.
+            outcome = await asyncio.to_thread(logins.refresh, tokens[user])
+            if outcome is None:
+                # Cut: the refresh token may have been used, and must not be used again.
+                tally.counts["refreshes that were cut"] += 1
+                del tokens[user]
+            elif outcome[0] == 200:
+                tally.counts["refreshes"] += 1
+                tokens[user], access[user].value = outcome[1], outcome[1]["access_token"]
+            else:
+                tally.problem(f"the login of {user} is lost: {outcome}")
+                del tokens[user]

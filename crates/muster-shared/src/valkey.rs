@@ -126,7 +126,7 @@ impl ValkeyStore {
 
     /// Sends commands in one round trip.
     async fn query<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, QueryError> {
-        let mut used = None;
+        let (mut used, mut refused) = (None, None);
         let query = async {
             let mut retries = 0;
             loop {
@@ -135,6 +135,10 @@ impl ValkeyStore {
                 used = Some(generation);
                 match connection.query(commands).await {
                     Err(err) if is_not_executed(&err) => {
+                        if connection.is_misdirected(&err) {
+                            self.drop_connection(generation);
+                        }
+                        refused = Some(err);
                         tokio::time::sleep(REDIRECT.delay(retries)).await;
                         retries += 1;
                     }
@@ -143,9 +147,11 @@ impl ValkeyStore {
             }
         };
         // Connecting, retries and all: a request waits for it.
-        let result = match timeout(TIMEOUT, query).await {
-            Ok(result) => result,
-            Err(_) => Err(QueryError::Failed(RedisError::from(std::io::Error::from(
+        let result = match (timeout(TIMEOUT, query).await, refused) {
+            (Ok(result), _) => result,
+            // The connection works, and other commands may be executed.
+            (Err(_), Some(err)) => return Err(QueryError::Failed(err)),
+            (Err(_), None) => Err(QueryError::Failed(RedisError::from(std::io::Error::from(
                 std::io::ErrorKind::TimedOut,
             )))),
         };

@@ -150,10 +150,6 @@ impl OtherReplicas {
         client: &Arc<dyn ClientHandle>,
         continuation: &Continuation,
     ) -> Served {
-        // If that is not known now, it will be.
-        if matches!(self.link.is_alive(replica).await, Ok(false)) {
-            return Err(RequestError::Internal(DIED.to_owned()));
-        }
         let Some(ticket) = unguessable() else {
             return Err(RequestError::Internal("there is no source of randomness".to_owned()));
         };
@@ -189,8 +185,10 @@ impl OtherReplicas {
         let lost = |reason: &str| Err(RequestError::Internal(reason.to_owned()));
         let began = Instant::now();
         let (mut claimed, mut is_notified) = (None, false);
-        // When the shared state last answered, and when it last did not.
-        let (mut answered, mut failed) = (began, None);
+        // When the shared state last answered, and whether it ever did not.
+        let (mut answered, mut has_failed) = (began, false);
+        // Since when the other replica seems dead.
+        let mut dead_since = None;
         loop {
             if claimed.is_none() {
                 let to = Recipient::Replica(replica);
@@ -206,7 +204,7 @@ impl OtherReplicas {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::debug!("the result of a call is not known yet: {error}");
-                    failed = Some(Instant::now());
+                    (has_failed, dead_since) = (true, None);
                     if answered.elapsed() >= LOST_DEADLINE {
                         return lost(LOST);
                     }
@@ -214,6 +212,9 @@ impl OtherReplicas {
                 }
             };
             answered = Instant::now();
+            if !matches!(found, Remote::Died) {
+                dead_since = None;
+            }
             match (found, claimed) {
                 (Remote::Done(stored), _) => {
                     // It expires otherwise.
@@ -222,7 +223,7 @@ impl OtherReplicas {
                     return serde_json::from_slice::<Served>(&stored).map_err(unreadable)?;
                 }
                 (Remote::Died, _) => {
-                    if failed.is_none_or(|at: Instant| at.elapsed() >= RECOVERY) {
+                    if dead_since.get_or_insert(answered).elapsed() >= RECOVERY {
                         return lost(DIED);
                     }
                 }
@@ -233,9 +234,11 @@ impl OtherReplicas {
                 (Remote::Unclaimed, None) if began.elapsed() >= CLAIM_DEADLINE => {
                     // Claimed here, it cannot be claimed there any more.
                     let own = self.link.id().as_bytes().to_vec();
-                    if let Ok(true) = self.link.state().claim(&claim_key(ticket), own, CLAIM).await
-                    {
-                        return lost(NOT_RESUMED);
+                    match self.link.state().claim(&claim_key(ticket), own, CLAIM).await {
+                        // A claim that was not renewed may have expired unseen.
+                        Ok(true) => return lost(if has_failed { LOST } else { NOT_RESUMED }),
+                        Ok(false) => (),
+                        Err(_) => has_failed = true,
                     }
                 }
                 (Remote::Unclaimed, _) => (),
@@ -247,7 +250,8 @@ impl OtherReplicas {
         let state = self.link.state();
         // In this order, so that the last result is not missed.
         let is_alive = self.link.is_alive(replica).await?;
-        let is_claimed = state.get(&claim_key(ticket)).await?.is_some();
+        let claimed_by = state.get(&claim_key(ticket)).await?;
+        let is_claimed = claimed_by.is_some_and(|by| by == replica.as_bytes());
         Ok(match state.get(&result_key(ticket)).await? {
             Some(result) => Remote::Done(result),
             None if !is_alive => Remote::Died,
@@ -256,15 +260,44 @@ impl OtherReplicas {
         })
     }
 
+    /// Claims a request to resume a call; `false` if that cannot be done, or was.
+    async fn claim(&self, ticket: &str, is_suspended: impl Fn() -> bool) -> bool {
+        let (key, own) = (claim_key(ticket), self.link.id().as_bytes());
+        let (end, mut retries) = (Instant::now() + CLAIM_DEADLINE, 0);
+        let attempt = async || {
+            let state = self.link.state();
+            if state.claim(&key, own.to_vec(), CLAIM).await? {
+                return Ok(true);
+            }
+            // An earlier attempt may have succeeded although it seemed to fail.
+            Ok(is_suspended() && state.swap(&key, own, own.to_vec(), CLAIM).await?)
+        };
+        loop {
+            let error: StoreError = match attempt().await {
+                Ok(is_claimed) => return is_claimed,
+                Err(error) => error,
+            };
+            tracing::debug!("a call is not resumed yet: {error}");
+            if Instant::now() >= end {
+                return false;
+            }
+            sleep(RETRY.delay(retries)).await;
+            retries += 1;
+        }
+    }
+
     /// Renews the claim of a call; returns if the replica that its client asked is dead.
     async fn keep_claim(&self, ticket: &str, asked: &str) {
+        let mut dead_since = None;
         loop {
             sleep(RENEWAL).await;
             let own = self.link.id().as_bytes().to_vec();
             if let Err(error) = self.link.state().put(&claim_key(ticket), own, CLAIM).await {
                 tracing::debug!("the claim of a call is not renewed: {error}");
             }
-            if matches!(self.link.is_alive(asked).await, Ok(false)) {
+            if !matches!(self.link.is_alive(asked).await, Ok(false)) {
+                dead_since = None;
+            } else if dead_since.get_or_insert_with(Instant::now).elapsed() >= RECOVERY {
                 return;
             }
         }
@@ -348,11 +381,9 @@ impl SuspendedCalls {
         let Some(others) = &self.others else { return };
         let ResumeMessage { handle, subject, capabilities, responses, asked, ticket } = message;
         let _running = RunningForAnother { others, ticket: &ticket };
-        let own = others.link.id().as_bytes().to_vec();
-        match others.link.state().claim(&claim_key(&ticket), own, CLAIM).await {
-            Ok(true) => (),
-            Ok(false) => return,
-            Err(error) => return tracing::debug!("a call is not resumed yet: {error}"),
+        let is_suspended = || self.calls.lock().contains_key(&handle);
+        if !others.claim(&ticket, is_suspended).await {
+            return;
         }
         let caller = Caller { subject: subject.into(), ..Caller::local() };
         let client: Arc<dyn ClientHandle> = Arc::new(RemoteClient { capabilities });

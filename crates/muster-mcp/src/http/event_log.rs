@@ -49,6 +49,8 @@ const MAX_MESSAGES: usize = 4 * 1024 * 1024;
 pub(super) const QUEUE: usize = 64;
 /// How long a request continues for a client that is away, unless it resumes the stream.
 const RESUME_WINDOW: Duration = Duration::from_secs(30);
+/// How long a client may seem away after the shared state was not available: its stream has to be noted again.
+const WATCH_AGAIN: Duration = Duration::from_secs(7);
 /// The delays between attempts to store a response whose client is away.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
 
@@ -262,10 +264,10 @@ async fn renew(link: Arc<dyn ReplicaLink>, key: String, request: Raw) -> Infalli
     }
 }
 
-/// Stores the id of the request of a log.
+/// Stores the id of the request of a log, which outlives it.
 async fn put_request(link: &dyn ReplicaLink, key: &str, request: &Raw) -> Result<(), StoreError> {
     let id = request.get().as_bytes().to_vec();
-    link.state().put(&request_key(key), id, LIMITS.ttl).await
+    link.state().put(&request_key(key), id, LIMITS.ttl + RENEWAL).await
 }
 
 /// Waits until the client is away and does not return.
@@ -276,13 +278,24 @@ async fn client_abandoned(
     client: mpsc::Sender<Bytes>,
 ) {
     client.closed().await;
-    let end = Instant::now() + ORPHAN_TIMEOUT;
+    let mut end = Instant::now() + ORPHAN_TIMEOUT;
     let watched = watch_key(&key);
     loop {
         sleep(RESUME_WINDOW).await;
-        // While the shared state is not available, nothing is known about the client.
-        let is_unwatched = link.state().get(&watched).await.is_ok_and(|found| found.is_none());
-        let is_away = is_unwatched && *session.streams.borrow() == 0;
+        let mut found = link.state().get(&watched).await;
+        if matches!(found, Ok(None)) {
+            sleep(WATCH_AGAIN).await;
+            found = link.state().get(&watched).await;
+        }
+        let is_away = match found {
+            Ok(Some(_)) => {
+                end = Instant::now() + ORPHAN_TIMEOUT;
+                false
+            }
+            Ok(None) => *session.streams.borrow() == 0,
+            // Nothing is known about the client.
+            Err(_) => false,
+        };
         if is_away || Instant::now() >= end {
             return;
         }

@@ -206,14 +206,21 @@ impl ReplicaSessions {
         app: &Arc<App>,
         session: &Arc<HttpSession>,
     ) -> Result<(), ShareError> {
+        let _one_at_a_time = session.saving.lock().await;
         if !session.state.has_unshared() {
             return Ok(());
         }
-        let _one_at_a_time = session.saving.lock().await;
         let mut saving = session.state.save_unshared();
         let mut stored = None;
         let saved = self.store(session, &saving.changes, &mut stored).await;
-        if saved.is_ok() || matches!(saved, Err(ShareError::TooManySubscriptions)) {
+        let mut others = Ok(());
+        if matches!(saved, Err(ShareError::TooManySubscriptions)) {
+            // Other changes have nothing to do with it.
+            saving.changes.retain(|change| !matches!(change, SessionChange::Subscribed(_)));
+            others = self.store(session, &saving.changes, &mut stored).await;
+        }
+        let is_later = |saved| matches!(saved, &Err(ShareError::Store(_)));
+        if !is_later(&saved) && !is_later(&others) {
             saving.changes.clear();
         }
         drop(saving);
@@ -224,12 +231,12 @@ impl ReplicaSessions {
         saved
     }
 
-    /// Stores changes; `before` becomes what was stored before.
+    /// Stores changes; `known` becomes what is stored, if that is known.
     async fn store(
         &self,
         session: &HttpSession,
         changes: &[SessionChange],
-        before: &mut Option<SessionRecord>,
+        known: &mut Option<SessionRecord>,
     ) -> Result<(), ShareError> {
         if changes.is_empty() {
             return Ok(());
@@ -246,9 +253,10 @@ impl ReplicaSessions {
             // The client ended it meanwhile.
             let Some(stored) = state.get(&key).await? else { return Ok(()) };
             let mut record = SessionRecord::decode(&stored)?;
-            *before = Some(record.clone());
+            *known = Some(record.clone());
             changes.iter().for_each(|change| record.apply(change));
             if state.swap(&key, &stored, record.encode()?, self.ttl).await? {
+                *known = Some(record);
                 break;
             }
             attempts += 1;

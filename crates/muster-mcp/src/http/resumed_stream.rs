@@ -140,9 +140,10 @@ impl ResumedStream {
         let (mut checked_until, mut watched_until) = (Instant::now(), Instant::now());
         loop {
             if Instant::now() >= watched_until {
-                watched_until = Instant::now() + WATCH_TTL / 2;
-                let watch = watch_key(&self.key);
-                drop(self.link.state().put(&watch, b"1".to_vec(), WATCH_TTL).await);
+                let (watch, until) = (watch_key(&self.key), Instant::now() + WATCH_TTL / 2);
+                if self.link.state().put(&watch, b"1".to_vec(), WATCH_TTL).await.is_ok() {
+                    watched_until = until;
+                }
             }
             let mut request = Ok(Request::Served);
             if Instant::now() >= checked_until {

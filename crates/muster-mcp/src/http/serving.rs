@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{call::Caller, json::Raw};
+use muster_core::{backend::ResourceOperation, call::Caller, json::Raw, request::Request};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client_channel::ClientChannel,
     incoming::ValidRequest,
-    model::Method,
+    model::{DecodedRequest, Method},
     server::RpcResponse,
     version::Era,
     wire::{RpcError, code},
@@ -145,11 +145,16 @@ pub(super) fn serve_in_session(
     let running = session.start(&request.id);
     let caller = session.caller(caller);
     let method = request.method;
-    let cut = app.replica_sessions.is_some().then(|| CutRequest::of(&request));
+    let cut = app
+        .replica_sessions
+        .is_some()
+        .then(|| (CutRequest::of(&request), subscribed_resource(&request)));
     async move {
         let serving = app.server.serve(&caller, channel, &app.draining, request);
         let response = running.token.run_until_cancelled(serving).await;
-        let (Some(shared), Some(request)) = (&app.replica_sessions, cut) else { return response };
+        let (Some(shared), Some((request, subscribed))) = (&app.replica_sessions, cut) else {
+            return response;
+        };
         let session = &running.session;
         if !changes_session(method) {
             // The response has nothing to do with what an earlier request could not store.
@@ -160,8 +165,25 @@ pub(super) fn serve_in_session(
                 app.sessions.end(&session.id);
             }
             return Some(request.not_shared(&error));
+        } else if let Some(uri) = subscribed
+            && response.as_ref().is_some_and(|response| response.code().is_none())
+            && !session.state.all_subscriptions().contains(&uri)
+        {
+            // Another request found no room for its subscription, and this one was undone as well.
+            return Some(request.not_shared(&ShareError::TooManySubscriptions));
         }
         response
+    }
+}
+
+/// The resource that a request subscribes to.
+fn subscribed_resource(request: &ValidRequest) -> Option<String> {
+    match &request.request {
+        DecodedRequest::Handled(handled) => match &handled.request {
+            Request::Resource(ResourceOperation::Subscribe { uri }) => Some(uri.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

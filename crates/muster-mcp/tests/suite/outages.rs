@@ -289,7 +289,29 @@ async fn a_call_goes_on_while_nothing_is_known_about_its_client() {
     assert!(one.journal.try_recv().is_err(), "it was cancelled");
     // Its client does not come back.
     state.set_down(false);
-    sleep(Duration::from_secs(31)).await;
+    sleep(Duration::from_secs(38)).await;
+    assert_eq!(soon(one.journal.recv()).await.unwrap(), "dropped talking");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_goes_on_while_its_client_reads_it_elsewhere() {
+    let state = Unreliable::new();
+    let (mut one, mut other) = (Piped::start(&state).await, Piped::start(&state).await);
+    let session = one.initialize().await;
+    let mut reply = one.ask(&session, 7, "tools/call", call("talking")).await;
+    assert_eq!(soon(one.journal.recv()).await.unwrap(), "began talking");
+    let id = next_id(&mut reply).await;
+    drop(reply);
+    let resumed = other.resume(&session, &id).await;
+    sleep(Duration::from_secs(1_000)).await;
+    // What says that it is read expires during an outage.
+    state.set_down(true);
+    sleep(Duration::from_secs(100)).await;
+    state.set_down(false);
+    sleep(Duration::from_secs(100)).await;
+    assert!(one.journal.try_recv().is_err(), "it was cancelled");
+    drop(resumed);
+    sleep(Duration::from_secs(80)).await;
     assert_eq!(soon(one.journal.recv()).await.unwrap(), "dropped talking");
 }
 
@@ -318,7 +340,7 @@ async fn a_stream_whose_events_are_lost_ends_with_an_error() {
     let mut resumed = other.resume(&session, &id).await;
     // The storage is down until everything in it has expired, and so is the session.
     state.set_down(true);
-    sleep(Duration::from_secs(301)).await;
+    sleep(Duration::from_secs(401)).await;
     state.set_down(false);
     let response = response(&mut resumed).await;
     assert!(response["error"]["message"].as_str().unwrap().contains("no longer"), "{response}");
@@ -411,4 +433,18 @@ async fn what_a_session_keeps_is_limited() {
         let reply = client.ask(id, "resources/subscribe", uri).await.json().await;
         assert_eq!(reply.get("result").is_some(), is_kept, "{length}: {reply:.300}");
     }
+    // A subscription that is refused takes no other change with it.
+    let level = async || {
+        let record = state.get(&key_of(&client.session)).await.unwrap().unwrap();
+        serde_json::from_slice::<Value>(&record).unwrap()["level"].clone()
+    };
+    let before = level().await;
+    state.set_down(true);
+    let unsaved = client.ask(4, "logging/setLevel", json!({"level": "error"})).await.json().await;
+    assert!(unsaved.get("error").is_some(), "{unsaved}");
+    state.set_down(false);
+    let uri = json!({"uri": format!("a:{}", "c".repeat(30_000))});
+    let refused = client.ask(5, "resources/subscribe", uri).await.json().await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_ne!(level().await, before);
 }

@@ -92,6 +92,14 @@ impl Connection {
             Self::Cluster(connection) => commands.query_async(connection).await,
         }
     }
+
+    /// Whether an error shows that another server must be asked, which only a new connection finds. The client of a
+    /// cluster learns that from commands, and not from transactions.
+    pub(super) fn is_misdirected(&self, err: &RedisError) -> bool {
+        use ServerErrorKind::{Moved, ReadOnly};
+        is_aborted_by(err, |kind| matches!(kind, Moved | ReadOnly))
+            || (matches!(self, Self::Single(_)) && err.kind() == ErrorKind::Server(ReadOnly))
+    }
 }
 
 fn cluster(
@@ -170,18 +178,21 @@ fn connection_info(
 
 /// Whether an error proves that a command was not executed, and that it may be soon.
 pub(super) fn is_not_executed(err: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, ExecAbort, Moved, TryAgain};
-    let is_refused = |kind| matches!(kind, Moved | Ask | TryAgain | ClusterDown | BusyLoading);
-    match err.kind() {
-        ErrorKind::Server(ExecAbort) => {
-            let errors = err.clone().into_server_errors();
-            errors.is_some_and(|errors| {
-                errors.iter().any(|(_, error)| error.kind().is_some_and(is_refused))
-            })
-        }
-        ErrorKind::Server(kind) => is_refused(kind),
-        _ => false,
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
+    let is_refused = |kind| {
+        matches!(kind, Moved | Ask | TryAgain | ClusterDown | MasterDown | BusyLoading | ReadOnly)
+    };
+    is_aborted_by(err, is_refused)
+        || matches!(err.kind(), ErrorKind::Server(kind) if is_refused(kind))
+}
+
+/// Whether a transaction was aborted because of an error of some kind.
+fn is_aborted_by(err: &RedisError, is_reason: impl Fn(ServerErrorKind) -> bool) -> bool {
+    if err.kind() != ErrorKind::Server(ServerErrorKind::ExecAbort) {
+        return false;
     }
+    let errors = err.clone().into_server_errors().unwrap_or_default();
+    errors.iter().any(|(_, error)| error.kind().is_some_and(&is_reason))
 }
 
 pub(super) fn unavailable(err: &RedisError) -> StoreError {

@@ -123,6 +123,19 @@ impl Pair {
             calls.resume(&Caller::local(), &client, &continuation).await
         }
     }
+
+    /// Both replicas lose their leases for some time, and receive no messages.
+    async fn lose_leases(&mut self, time: Duration) {
+        self.running.shutdown().await;
+        for link in &self.links {
+            link.link.retire().await;
+        }
+        sleep(time).await;
+        for link in &self.links {
+            let keep = Arc::clone(&link.link);
+            self.running.spawn(async move { match keep.run().await {} });
+        }
+    }
 }
 
 #[track_caller]
@@ -205,4 +218,38 @@ async fn a_call_is_cancelled_with_its_client_at_another_replica() {
     pair.running.shutdown().await;
     pair.links[1].link.retire().await;
     assert_eq!(pair.ended.recv().await, Some("dropped"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_may_seem_dead_while_they_renew_their_leases() {
+    let mut pair = pair().await;
+    let mut resumed = JoinSet::new();
+    resumed.spawn(pair.resume());
+    assert_eq!(pair.ended.recv().await, Some("resumed"));
+    sleep(Duration::from_secs(3)).await;
+    pair.lose_leases(Duration::from_secs(8)).await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(pair.ended.try_recv().is_err() && resumed.try_join_next().is_none());
+    pair.finish.notify_one();
+    let served = resumed.join_next().await.unwrap().unwrap();
+    assert!(matches!(served, Ok(Response::Done { .. })), "{served:?}");
+    // Nor is a call refused meanwhile.
+    let mut pair = self::pair().await;
+    pair.finish.notify_one();
+    resumed.spawn(pair.resume());
+    pair.lose_leases(Duration::from_secs(8)).await;
+    let served = resumed.join_next().await.unwrap().unwrap();
+    assert!(matches!(served, Ok(Response::Done { .. })), "{served:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_may_have_expired_unseen_counts() {
+    let pair = pair().await;
+    pair.links[1].loses.lock().extend([RESUME; 100]);
+    pair.links[1].is_down.store(true, Ordering::Relaxed);
+    let (served, ()) = tokio::join!(pair.resume(), async {
+        sleep(Duration::from_secs(5)).await;
+        pair.links[1].is_down.store(false, Ordering::Relaxed);
+    });
+    assert_failed(&served, "may have been carried out");
 }
