@@ -379,7 +379,7 @@ async fn a_run_whose_caller_leaves_at_its_end_is_closed() {
         () = std::future::ready(()) => (),
     }
     while executions.are_running().await || !listed(&state).await.is_empty() {
-        sleep(Duration::from_millis(5)).await;
+        tokio::task::yield_now().await;
     }
     assert_eq!(executions.get(&id, &caller).await.unwrap().status, RunState::Completed);
     let shared = executions.of_all_replicas().unwrap().record(&id).await;
