@@ -29,7 +29,7 @@ use crate::{
     duration,
     mock::{control::ControlServer, remote::RemoteMock},
     oauth::{Providers, records::UserIdentity, resource_guard::ResourceGuard},
-    options::DirectoryCleanup,
+    options::{DirectoryCleanup, RunOptions},
     scenario::{PreConfiguration, Scenario, ServerKind},
 };
 use files::FileContext;
@@ -120,17 +120,14 @@ pub enum StopMode {
 
 impl RunEnvironment {
     /// Creates the directory of a run.
-    pub fn new(
-        launcher: Launcher,
-        muster: PathBuf,
-        base_port: u16,
-        directory_cleanup: DirectoryCleanup,
-    ) -> io::Result<Self> {
+    pub fn new(launcher: Launcher, options: &RunOptions) -> io::Result<Self> {
         let root = std::env::temp_dir().join(format!("muster-test-{}", random_hex()));
         fs::create_dir_all(&root)?;
         // The path is written to files and used from other directories.
-        let muster = fs::canonicalize(&muster).unwrap_or(muster);
-        Ok(Self { launcher, muster, root, ports: Ports::from(base_port), directory_cleanup })
+        let muster = fs::canonicalize(&options.muster).unwrap_or_else(|_| options.muster.clone());
+        let (ports, directory_cleanup) =
+            (Ports::from(options.base_port), options.directory_cleanup);
+        Ok(Self { launcher, muster, root, ports, directory_cleanup })
     }
 
     /// The parent of all instance directories.

@@ -30,7 +30,7 @@ pub struct RunOptions {
     pub report: Option<PathBuf>,
     /// Whether instance directories are removed.
     pub directory_cleanup: DirectoryCleanup,
-    /// StatusCounts the tokens of a text.
+    /// Counts the tokens of a text.
     pub tokens: fn(&str) -> usize,
 }
 

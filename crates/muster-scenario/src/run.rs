@@ -83,12 +83,7 @@ pub async fn report(
     }
     let (scenarios, left_out) = load::choose(loaded, &options.selection)?;
     write!(out, "{}", human::banner(options, scenarios.len()))?;
-    let environment = RunEnvironment::new(
-        launcher.clone(),
-        options.muster.clone(),
-        options.base_port,
-        options.directory_cleanup,
-    )?;
+    let environment = RunEnvironment::new(launcher.clone(), options)?;
     let mut scheduler = Scheduler {
         options,
         environment: Arc::new(environment),

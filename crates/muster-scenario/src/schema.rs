@@ -67,12 +67,7 @@ pub async fn generate(
     file: &Path,
     out: &mut (dyn Write + Send),
 ) -> Result<(), SchemaError> {
-    let environment = RunEnvironment::new(
-        launcher.clone(),
-        options.muster.clone(),
-        options.base_port,
-        options.directory_cleanup,
-    )?;
+    let environment = RunEnvironment::new(launcher.clone(), options)?;
     let deadline = Instant::now() + LIMIT;
     let scenario = Scenario::empty("generate-schema");
     let mut instance = Instance::start(&Arc::new(environment), &scenario, deadline).await?;

@@ -19,7 +19,7 @@ use crate::{
 /// Between two calls of a step with `wait_for_state`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// StatusCounts the tokens of a text.
+/// Counts the tokens of a text.
 pub(crate) type TokenCounter = fn(&str) -> usize;
 
 pub(crate) async fn run(

@@ -167,18 +167,18 @@ pub static CONDITION: FieldTable = FieldTable::new(
     ],
 );
 
+/// Values that a result must have, in the expectation of a step and of a health check.
+pub const JSON_PATH: Field = Field::nullable(
+    "jsonPath",
+    Map(&Any),
+    NONE,
+    "Values by dot path: `{\"pod.state\": \"ready\"}`",
+)
+.in_calls("json_path");
+
 /// Conditions on a result.
 pub static EXPECTATION: FieldTable = FieldTable::new(
     "WorkflowConditionExpectation",
     "expectation",
-    &[
-        Field::nullable("success", Boolean, FALSE, "Whether the call succeeded"),
-        Field::nullable(
-            "jsonPath",
-            Map(&Any),
-            NONE,
-            "Values by dot path: `{\"pod.state\": \"ready\"}`",
-        )
-        .in_calls("json_path"),
-    ],
+    &[Field::nullable("success", Boolean, FALSE, "Whether the call succeeded"), JSON_PATH],
 );

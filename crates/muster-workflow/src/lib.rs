@@ -13,6 +13,7 @@ mod condition;
 pub mod content;
 pub mod definition;
 pub mod fields;
+mod go_type;
 pub mod record;
 mod render;
 pub mod report;

@@ -21,6 +21,7 @@ use super::{
     JsonObject, StepAction, StepCondition, Workflow, WorkflowStep,
     condition::holds,
     content::ToolContent,
+    go_type::go_type,
     render::{Renderer, TemplateTarget},
     report::{ConditionResult, ReplyDetail, StepReport, StepStatus},
 };
@@ -396,10 +397,12 @@ impl Run<'_> {
             Json::Array(items) => {
                 Err(failed(format!("{} items are more than {MAX_ITEMS}", items.len())))
             }
-            other => Err(failed(format!(
-                "items expression {expression:?} resolved to {}, expected a list",
-                go_type(&other)
-            ))),
+            other => {
+                let found = if other.is_null() { "nil" } else { go_type(&other) };
+                Err(failed(format!(
+                    "items expression {expression:?} resolved to {found}, expected a list"
+                )))
+            }
         }
     }
 
@@ -479,18 +482,6 @@ impl Run<'_> {
             };
         }
         (Json::Object(given), first)
-    }
-}
-
-/// The name of a value's type in Go, which clients know from the errors of forEach.
-const fn go_type(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "nil",
-        Json::Bool(_) => "bool",
-        Json::Number(_) => "float64",
-        Json::String(_) => "string",
-        Json::Array(_) => "[]interface {}",
-        Json::Object(_) => "map[string]interface {}",
     }
 }
 

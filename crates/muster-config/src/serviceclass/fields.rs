@@ -5,7 +5,7 @@ use muster_core::fields::{EMPTY, FALSE, Field, FieldDefault, FieldTable, FieldTy
 use FieldDefault::RequiredByCheck;
 use FieldType::{Any, Boolean, Duration, Integer, List, Map, Object, Scalar, String};
 
-use muster_workflow::fields::ARGUMENT;
+use muster_workflow::fields::{ARGUMENT, JSON_PATH};
 
 const COUNT: FieldType = Integer { min: 0, max: u32::MAX as i64 };
 
@@ -131,16 +131,7 @@ pub static HEALTH_TOOL: FieldTable = FieldTable::new(
 pub static EXPECTATION: FieldTable = FieldTable::new(
     "HealthCheckExpectation",
     "expectation",
-    &[
-        Field::nullable("success", Boolean, NONE, "Whether the call succeeded"),
-        Field::nullable(
-            "jsonPath",
-            Map(&Any),
-            NONE,
-            "Values by dot path: `{\"pod.state\": \"ready\"}`",
-        )
-        .in_calls("json_path"),
-    ],
+    &[Field::nullable("success", Boolean, NONE, "Whether the call succeeded"), JSON_PATH],
 );
 
 /// How often health is checked.

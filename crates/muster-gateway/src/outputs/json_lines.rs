@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** bytes inside of texts and numbers stay as written; memory use does not depend on the length.
 
-use std::io::{self, BufRead, Read};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, Read},
+};
 
 use memchr::memchr2;
 
@@ -34,8 +37,7 @@ pub(super) struct JsonLines<R> {
     place: Place,
     /// Whether nothing followed the last opening bracket yet.
     opened: bool,
-    pending: Vec<u8>,
-    read: usize,
+    pending: VecDeque<u8>,
 }
 
 impl<R: BufRead> JsonLines<R> {
@@ -46,15 +48,12 @@ impl<R: BufRead> JsonLines<R> {
             depth: 0,
             place: Place::Outside,
             opened: false,
-            pending: Vec::new(),
-            read: 0,
+            pending: VecDeque::new(),
         }
     }
 
     /// Takes over one chunk of the input; false at the end.
     fn refill(&mut self) -> io::Result<bool> {
-        self.pending.clear();
-        self.read = 0;
         while self.pending.is_empty() {
             // The state is changed while the chunk is borrowed.
             let chunk = self.input.fill_buf()?.to_vec();
@@ -76,14 +75,14 @@ impl<R: BufRead> JsonLines<R> {
                     rest = behind;
                 }
                 Place::Escape => {
-                    self.pending.push(*byte);
+                    self.pending.push_back(*byte);
                     self.place = Place::Text;
                     rest = behind;
                 }
                 Place::Text => {
                     let size = memchr2(b'"', b'\\', rest).map_or(rest.len(), |at| at + 1);
                     let (text, behind) = rest.split_at(size);
-                    self.pending.extend_from_slice(text);
+                    self.pending.extend(text);
                     match text.last() {
                         Some(b'"') => self.place = Place::Outside,
                         Some(b'\\') => self.place = Place::Escape,
@@ -108,17 +107,17 @@ impl<R: BufRead> JsonLines<R> {
         if self.breaks == LineBreaks::Items {
             match (byte, self.depth) {
                 (b'[' | b']', 0) => (),
-                (b',', 1) => self.pending.push(b'\n'),
-                _ => self.pending.push(byte),
+                (b',', 1) => self.pending.push_back(b'\n'),
+                _ => self.pending.push_back(byte),
             }
         } else {
             if opened != closes {
                 self.new_line();
             }
-            self.pending.push(byte);
+            self.pending.push_back(byte);
             match byte {
                 b',' => self.new_line(),
-                b':' => self.pending.push(b' '),
+                b':' => self.pending.push_back(b' '),
                 b'{' | b'[' => self.opened = true,
                 _ => (),
             }
@@ -131,23 +130,17 @@ impl<R: BufRead> JsonLines<R> {
     }
 
     fn new_line(&mut self) {
-        self.pending.push(b'\n');
-        self.pending.resize(self.pending.len() + 2 * self.depth, b' ');
+        self.pending.push_back(b'\n');
+        self.pending.extend(std::iter::repeat_n(b' ', 2 * self.depth));
     }
 }
 
 impl<R: BufRead> Read for JsonLines<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.read == self.pending.len() && !self.refill()? {
+        if self.pending.is_empty() && !self.refill()? {
             return Ok(0);
         }
-        let left = self.pending.get(self.read..).unwrap_or_default();
-        let size = left.len().min(out.len());
-        if let (Some(to), Some(from)) = (out.get_mut(..size), left.get(..size)) {
-            to.copy_from_slice(from);
-        }
-        self.read += size;
-        Ok(size)
+        self.pending.read(out)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The items of a JSON array of any length as lines, or what a path selects in each.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, BufReader, Read},
+};
 
 use muster_core::json::scan::JsonScanner;
 use serde_json::Value;
@@ -36,8 +39,7 @@ pub(super) enum ItemSelector {
 pub(super) struct SelectedLines<R> {
     items: BufReader<JsonLines<R>>,
     selector: ItemSelector,
-    pending: Vec<u8>,
-    read: usize,
+    pending: VecDeque<u8>,
     stop: StopSignal,
 }
 
@@ -46,7 +48,7 @@ impl<R: BufRead> SelectedLines<R> {
     pub(super) fn new(array: R, selector: ItemSelector) -> Self {
         let items = JsonLines::new(array, LineBreaks::Items);
         let items = BufReader::with_capacity(CHUNK, items);
-        Self { items, selector, pending: Vec::new(), read: 0, stop: StopSignal::default() }
+        Self { items, selector, pending: VecDeque::new(), stop: StopSignal::default() }
     }
 
     /// The same, until a signal.
@@ -57,8 +59,6 @@ impl<R: BufRead> SelectedLines<R> {
 
     /// Reads items until there is a line; false at the end.
     fn refill(&mut self) -> io::Result<bool> {
-        self.pending.clear();
-        self.read = 0;
         let mut item = Vec::new();
         while self.pending.is_empty() {
             self.stop.check()?;
@@ -70,21 +70,21 @@ impl<R: BufRead> SelectedLines<R> {
                 return Err(io::Error::other("an item is too long; go deeper with `path`"));
             }
             match &self.selector {
-                ItemSelector::Whole => self.pending = line(&item),
+                ItemSelector::Whole => self.pending = line(&item).into(),
                 ItemSelector::Steps(steps) => {
                     let found = follow(&mut JsonScanner::new(&*item, 0), steps)?;
                     let found = found.and_then(|found| {
                         let place = found.start.try_into().ok()?..found.end.try_into().ok()?;
                         item.get::<std::ops::Range<usize>>(place)
                     });
-                    self.pending = found.map(line).unwrap_or_default();
+                    self.pending = found.map(line).unwrap_or_default().into();
                 }
                 ItemSelector::Path { path, cost } => {
                     let alone = Value::Array(vec![serde_json::from_slice(&item)?]);
                     cost.check(&alone).map_err(io::Error::other)?;
                     for found in path.query(&alone).all() {
-                        self.pending.extend_from_slice(line_of(found).as_bytes());
-                        self.pending.push(b'\n');
+                        self.pending.extend(line_of(found).as_bytes());
+                        self.pending.push_back(b'\n');
                     }
                 }
             }
@@ -95,16 +95,10 @@ impl<R: BufRead> SelectedLines<R> {
 
 impl<R: BufRead> Read for SelectedLines<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.read == self.pending.len() && !self.refill()? {
+        if self.pending.is_empty() && !self.refill()? {
             return Ok(0);
         }
-        let left = self.pending.get(self.read..).unwrap_or_default();
-        let size = left.len().min(out.len());
-        if let (Some(to), Some(from)) = (out.get_mut(..size), left.get(..size)) {
-            to.copy_from_slice(from);
-        }
-        self.read += size;
-        Ok(size)
+        self.pending.read(out)
     }
 }
 

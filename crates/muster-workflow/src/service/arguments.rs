@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
 use super::class::ClassArg;
+use crate::go_type::go_type;
 
 /// Why arguments are invalid for a class.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -81,17 +82,6 @@ fn check_type(name: &str, kind: &str, value: &Json) -> Result<(), InvalidService
         value => go_type(value),
     };
     Err(InvalidServiceArgs::Type { name: name.to_owned(), expected, found })
-}
-
-const fn go_type(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "<nil>",
-        Json::Bool(_) => "bool",
-        Json::Number(_) => "float64",
-        Json::String(_) => "string",
-        Json::Array(_) => "[]interface {}",
-        Json::Object(_) => "map[string]interface {}",
-    }
 }
 
 #[cfg(test)]

@@ -5,13 +5,12 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::error::ErrorKind;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, GatewaySession, one},
+    gateway_args::{GatewayArgs, GatewaySession},
     resource_kinds::{self, ResourceKind},
-    resource_verb::nearest,
+    resource_verb::call,
 };
 use crate::{error::CommandError, process};
 
@@ -60,13 +59,5 @@ async fn show(
         ResourceKind::Resource => return mcp_items::resource(session, name).await,
         ResourceKind::Prompt => return mcp_items::prompt(session, name).await,
     };
-    let response = session.request(tool, &one(key, name)).await?;
-    if !response.failed {
-        return session.print(tool, &response);
-    }
-    let error = session.failure(tool, &response);
-    match response.error_kind() {
-        Some(ErrorKind::NotFound) => Err(nearest(session, kind, name, error).await),
-        Some(ErrorKind::Other) | None => Err(error),
-    }
+    call(session, kind, tool, (key, name)).await
 }

@@ -23,7 +23,7 @@ pub(super) fn for_each(
         let session = gateway.open().await?;
         let mut failed = Vec::new();
         for name in wanted {
-            if let Err(error) = call(&session, kind, tool, name).await {
+            if let Err(error) = call(&session, kind, tool, ("name", name)).await {
                 failed.push(error);
             }
         }
@@ -35,13 +35,15 @@ pub(super) fn for_each(
     })
 }
 
-async fn call(
+/// Calls a core tool with the name of a resource, and prints the reply. If there is no such resource, the error
+/// suggests the nearest name.
+pub(super) async fn call(
     session: &GatewaySession,
     kind: ResourceKind,
     tool: &str,
-    name: &str,
+    (key, name): (&'static str, &str),
 ) -> Result<(), CommandError> {
-    let response = session.request(tool, &one("name", name)).await?;
+    let response = session.request(tool, &one(key, name)).await?;
     if !response.failed {
         return session.print(tool, &response);
     }

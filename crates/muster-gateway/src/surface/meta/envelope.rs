@@ -31,6 +31,17 @@ impl<'a> Text<'a> {
     }
 }
 
+/// The outcome with the content of a prompt or a resource, and with the `_meta` of the server's result.
+pub(super) fn with_content(content: &[Raw], result: &RawObject<'_>) -> Outcome {
+    let mut reply = RawObject::new();
+    reply.set_value("content", content);
+    reply.set_value("isError", &false);
+    if let Some(meta) = result.get("_meta") {
+        reply.set("_meta", Cow::Borrowed(meta));
+    }
+    Outcome::Raw(reply.to_raw())
+}
+
 /// Wraps an outcome without blocks. Requests for input pass through: the client repeats the call.
 pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
     match outcome {

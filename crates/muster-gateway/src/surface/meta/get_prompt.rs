@@ -11,8 +11,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_prompt,
-    envelope::Text,
+    MetaContext, MetaTool, OutcomeFuture, Run,
+    arguments::MetaArguments,
+    describe_prompt,
+    envelope::{Text, with_content},
 };
 use crate::{outputs::block::BlockAbout, surface::ToolCall};
 
@@ -84,13 +86,7 @@ fn messages(result: &RawValue) -> Outcome {
     };
     let mut content = vec![raw(&Text::of(&text))];
     content.extend(blocks);
-    let mut answer = RawObject::new();
-    answer.set_value("content", &content);
-    answer.set_value("isError", &false);
-    if let Some(meta) = result.get("_meta") {
-        answer.set("_meta", Cow::Borrowed(meta));
-    }
-    Outcome::Raw(answer.to_raw())
+    with_content(&content, &result)
 }
 
 /// Messages without what is not text, and that as blocks; `None` if everything is text.

@@ -1,7 +1,5 @@
 //! `get_resource`: the contents of a resource.
 
-use std::borrow::Cow;
-
 use muster_core::{
     backend::{ResourceOperation, ResourceRequest},
     call::Outcome,
@@ -11,8 +9,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_resource,
-    envelope::Text,
+    MetaContext, MetaTool, OutcomeFuture, Run,
+    arguments::MetaArguments,
+    describe_resource,
+    envelope::{Text, with_content},
 };
 use crate::surface::{
     ToolCall,
@@ -81,11 +81,5 @@ fn contents(result: &RawValue) -> Outcome {
     }
     let mut content = vec![raw(&Text::of(&texts.join("\n")))];
     content.append(&mut others);
-    let mut answer = RawObject::new();
-    answer.set_value("content", &content);
-    answer.set_value("isError", &false);
-    if let Some(meta) = result.get("_meta") {
-        answer.set("_meta", Cow::Borrowed(meta));
-    }
-    Outcome::Raw(answer.to_raw())
+    with_content(&content, &result)
 }
