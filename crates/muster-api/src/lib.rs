@@ -18,6 +18,7 @@ pub mod mcp_server;
 pub mod policy;
 pub mod service;
 pub mod service_class;
+pub mod state;
 pub mod stats;
 pub mod workflow;
 

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{is_false, is_zero};
+use crate::{auth::LoginState, is_false, is_zero, state::ServerState};
 
 /// The reply of `core_mcpserver_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +80,8 @@ pub struct McpServerInfo {
     /// The last error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// Its state, such as `Running`, `Connected` or `Failed`.
-    pub state: String,
+    /// Its state.
+    pub state: ServerState,
     /// What to do about its state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status_message: String,
@@ -117,7 +117,7 @@ pub struct McpServerFamily {
 #[serde(rename_all = "camelCase")]
 pub struct McpServerSession {
     /// The state of the server in `auth://status`.
-    pub session_status: String,
+    pub session_status: LoginState,
     /// When it was connected, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected_at: Option<String>,

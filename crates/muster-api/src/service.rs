@@ -4,6 +4,8 @@ pub use muster_workflow::service::health::ServiceHealth;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::state::BackendState;
+
 /// The reply of `core_service_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -22,8 +24,8 @@ pub struct ServiceStatus {
     pub name: String,
     /// `Aggregator`, `MCPServer`, `generic` or `unknown`.
     pub service_type: String,
-    /// Its state, such as `running` or `failed`.
-    pub state: String,
+    /// Its state.
+    pub state: BackendState,
     /// Its health.
     pub health: ServiceHealth,
     /// Why it is not healthy.
@@ -53,7 +55,7 @@ pub struct ServiceInfo {
     /// Always false; other clients expect the key.
     pub enabled: bool,
     /// Its state.
-    pub state: String,
+    pub state: BackendState,
     /// Its health.
     pub health: ServiceHealth,
     /// Why it is not healthy.

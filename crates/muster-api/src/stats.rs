@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::BackendState;
+
 /// The reply of `core_stats`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,8 +20,8 @@ pub struct Stats {
 pub struct BackendStats {
     /// Its name.
     pub name: String,
-    /// The state of a server, or `Ready`.
-    pub state: String,
+    /// Its state.
+    pub state: BackendState,
     /// The number of its tools.
     pub tools: usize,
     /// All calls.

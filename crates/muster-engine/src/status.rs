@@ -1,8 +1,9 @@
 //! The status of an MCP server, and its messages in tools and files.
 
 use jiff::Timestamp;
+use muster_api::state::ServerState;
 use muster_config::mcpserver::{McpServerStatus, ServerType};
-use muster_gateway::condition::{AWAITING_APPROVAL, ServerCondition};
+use muster_gateway::condition::ServerCondition;
 
 use crate::redact;
 
@@ -71,7 +72,7 @@ impl ServerStatus {
     /// The status in the server's file.
     pub fn stored(&self, kind: ServerType) -> McpServerStatus {
         McpServerStatus {
-            state: self.condition.stored(kind).to_owned(),
+            state: self.condition.stored(kind).as_str().to_owned(),
             last_error: self.error.as_deref().map(redact::error).unwrap_or_default(),
             last_connected: self.last_connected.map(moment),
             restart_count: self.restarts,
@@ -87,15 +88,20 @@ pub fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A message about a stored state, with a fix where one is known.
-pub fn message(state: &str, error: &str, name: &str) -> String {
+/// A message about a state, with a fix where one is known.
+pub fn message(state: ServerState, error: &str, name: &str) -> String {
     match state {
-        "Starting" | "Connecting" => "Starting...".to_owned(),
-        AWAITING_APPROVAL => {
+        ServerState::Starting | ServerState::Connecting => "Starting...".to_owned(),
+        ServerState::AwaitingApproval => {
             format!("Not started until approved - run: muster approve mcpserver {name}")
         }
-        "Failed" => failure(&error.to_lowercase(), name),
-        _ => String::new(),
+        ServerState::Failed => failure(&error.to_lowercase(), name),
+        ServerState::Running
+        | ServerState::Connected
+        | ServerState::Stopped
+        | ServerState::Disconnected
+        | ServerState::AuthRequired
+        | ServerState::Unknown => String::new(),
     }
 }
 
@@ -134,12 +140,12 @@ fn failure(error: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::message;
+    use super::{ServerState, message};
 
     #[test]
     fn what_to_do_about_a_failure() {
         let check = |error: &str, expect: &str| {
-            assert_eq!(message("Failed", error, "gh"), expect, "{error}");
+            assert_eq!(message(ServerState::Failed, error, "gh"), expect, "{error}");
         };
         check("x509: unknown authority", "Certificate error - verify TLS configuration");
         check("exec: npx: command not found", "Command not found - check the executable path");
@@ -148,7 +154,7 @@ mod tests {
         check("Unsupported version", "Protocol error - check server type configuration");
         check("could not parse", "Invalid response from server - check server compatibility");
         check("", "Server failed to start");
-        assert_eq!(message("Running", "401", "gh"), "");
-        assert_eq!(message("Connecting", "", "gh"), "Starting...");
+        assert_eq!(message(ServerState::Running, "401", "gh"), "");
+        assert_eq!(message(ServerState::Connecting, "", "gh"), "Starting...");
     }
 }

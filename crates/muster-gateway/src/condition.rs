@@ -1,5 +1,6 @@
 //! The condition of an MCP server and its names in tools and files.
 
+use muster_api::state::{BackendState, ServerState};
 use muster_config::mcpserver::ServerType;
 use muster_workflow::service::health::ServiceHealth;
 
@@ -28,9 +29,6 @@ pub enum ServerCondition {
     AwaitingApproval,
 }
 
-/// The name of [`ServerCondition::AwaitingApproval`] in a server's file.
-pub const AWAITING_APPROVAL: &str = "Awaiting Approval";
-
 impl ServerCondition {
     /// The condition of a server of this type that is up.
     pub const fn up(kind: ServerType) -> Self {
@@ -42,20 +40,25 @@ impl ServerCondition {
         if kind.is_local() { Self::Stopped } else { Self::Disconnected }
     }
 
-    /// Its name, as `core_service_*` shows it.
-    pub const fn as_str(self) -> &'static str {
+    /// The state that `core_service_*` shows.
+    pub const fn state(self) -> BackendState {
         match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Connected => "connected",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-            Self::Disconnected => "disconnected",
-            Self::Failed => "failed",
-            Self::Unreachable => "unreachable",
-            Self::AuthRequired => "auth_required",
-            Self::AwaitingApproval => "awaiting_approval",
+            Self::Starting => BackendState::Starting,
+            Self::Running => BackendState::Running,
+            Self::Connected => BackendState::Connected,
+            Self::Stopping => BackendState::Stopping,
+            Self::Stopped => BackendState::Stopped,
+            Self::Disconnected => BackendState::Disconnected,
+            Self::Failed => BackendState::Failed,
+            Self::Unreachable => BackendState::Unreachable,
+            Self::AuthRequired => BackendState::AuthRequired,
+            Self::AwaitingApproval => BackendState::AwaitingApproval,
         }
+    }
+
+    /// The name of that state.
+    pub const fn as_str(self) -> &'static str {
+        self.state().as_str()
     }
 
     /// Whether the server's tools can be called.
@@ -73,20 +76,20 @@ impl ServerCondition {
         matches!(self, Self::Stopped | Self::Disconnected)
     }
 
-    /// Its name in a server's file and in `core_mcpserver_*`.
-    pub const fn stored(self, kind: ServerType) -> &'static str {
+    /// The state in a server's file and in `core_mcpserver_*`.
+    pub const fn stored(self, kind: ServerType) -> ServerState {
         match (self, kind.is_local()) {
             (Self::Running | Self::Connected | Self::Stopping | Self::AuthRequired, true) => {
-                "Running"
+                ServerState::Running
             }
-            (Self::Running | Self::Connected | Self::Stopping, false) => "Connected",
-            (Self::AuthRequired, false) => "Auth Required",
-            (Self::Starting, true) => "Starting",
-            (Self::Starting, false) => "Connecting",
-            (Self::Stopped | Self::Disconnected, true) => "Stopped",
-            (Self::Stopped | Self::Disconnected, false) => "Disconnected",
-            (Self::Failed | Self::Unreachable, _) => "Failed",
-            (Self::AwaitingApproval, _) => AWAITING_APPROVAL,
+            (Self::Running | Self::Connected | Self::Stopping, false) => ServerState::Connected,
+            (Self::AuthRequired, false) => ServerState::AuthRequired,
+            (Self::Starting, true) => ServerState::Starting,
+            (Self::Starting, false) => ServerState::Connecting,
+            (Self::Stopped | Self::Disconnected, true) => ServerState::Stopped,
+            (Self::Stopped | Self::Disconnected, false) => ServerState::Disconnected,
+            (Self::Failed | Self::Unreachable, _) => ServerState::Failed,
+            (Self::AwaitingApproval, _) => ServerState::AwaitingApproval,
         }
     }
 
@@ -135,9 +138,9 @@ mod tests {
         for (condition, word, health, local, remote) in table {
             assert_eq!(condition.as_str(), word);
             assert_eq!(condition.health().as_str(), health, "{word}");
-            assert_eq!(condition.stored(Stdio), local, "{word}");
-            assert_eq!(condition.stored(StreamableHttp), remote, "{word}");
-            assert_eq!(condition.stored(Sse), remote, "{word}");
+            assert_eq!(condition.stored(Stdio).as_str(), local, "{word}");
+            assert_eq!(condition.stored(StreamableHttp).as_str(), remote, "{word}");
+            assert_eq!(condition.stored(Sse).as_str(), remote, "{word}");
         }
     }
 }

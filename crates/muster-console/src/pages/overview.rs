@@ -5,6 +5,7 @@ use muster_api::{
     calls::{CallStats, CallTotals},
     config::{ConfigInfo, ConfigProblem},
     mcp_server::McpServerList,
+    state::BackendState,
     stats::{BackendStats, Stats},
 };
 use serde::Serialize;
@@ -159,8 +160,8 @@ fn last_day(day: &CallStats) -> Element {
 
 /// The name of a backend; a server has a page.
 fn named(backend: &BackendStats) -> Element {
-    match backend.state.as_str() {
-        "Ready" => el("span").put(&backend.name),
+    match backend.state {
+        BackendState::Ready => el("span").put(&backend.name),
         _ => el("a").attr("href", link(&["servers", &backend.name])).put(&backend.name),
     }
 }
@@ -186,7 +187,7 @@ fn listed(backends: &[BackendStats]) -> Element {
     let rows = backends.iter().map(|one| {
         vec![
             cell(named(one)),
-            cell(state(&one.state)),
+            cell(state(one.state.as_str())),
             cell(one.tools.to_string()),
             cell(one.calls.to_string()),
             cell(one.failed.to_string()),

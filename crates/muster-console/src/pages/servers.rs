@@ -4,6 +4,7 @@ use http::StatusCode;
 use muster_api::{
     auth::LoginDetails,
     mcp_server::{McpServerInfo, McpServerList, ServerLog},
+    state::ServerState,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let rows = list.mcp_servers.iter().map(|server| {
         vec![
             cell(el("a").attr("href", link(&["servers", &server.name])).put(&server.name)),
-            cell(state(&server.state)),
+            cell(state(server.state.as_str())),
             cell(&server.r#type),
             cell(why(server)),
         ]
@@ -87,7 +88,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let page = Page::new(Section::Servers, name, &view);
     let page = page.command(format!("muster get mcpserver {}", super::quoted(name)));
     let crumb = crumb("Servers", "servers");
-    let top = heading(name).put(state(&server.state));
+    let top = heading(name).put(state(server.state.as_str()));
     let page =
         page.put((crumb, notice_of(cx.request))).put(live("server").put(top).put(trouble(&server)));
     let page = page.put(actions(cx, &server)).put(el("h2").put("Definition")).put(facts(&server));
@@ -119,7 +120,7 @@ fn trouble(server: &McpServerInfo) -> Option<Element> {
     let mut texts: Vec<&String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     texts.dedup();
     let first = texts.first()?;
-    let kind = if server.state == "Failed" { "notice bad" } else { "notice warn" };
+    let kind = if server.state == ServerState::Failed { "notice bad" } else { "notice warn" };
     let attempts = match server.consecutive_failures {
         0 => None,
         failures => Some(el("p").class("small muted").put(format!(
@@ -141,12 +142,11 @@ fn actions(cx: PageContext<'_>, server: &McpServerInfo) -> Element {
         let form = form(&link(&["servers", &server.name, action]), cx.form_token);
         form.put(el("button").class(class).put(label))
     };
-    let is_stopped = matches!(server.state.as_str(), "Stopped" | "Disconnected");
     let mut buttons = Vec::new();
-    match server.state.as_str() {
-        "Awaiting Approval" => buttons.push(button("approve", "primary", "Approve")),
-        "Auth Required" => buttons.push(button("login", "primary", "Log in")),
-        _ if is_stopped => buttons.push(button("enable", "primary", "Enable")),
+    match server.state {
+        ServerState::AwaitingApproval => buttons.push(button("approve", "primary", "Approve")),
+        ServerState::AuthRequired => buttons.push(button("login", "primary", "Log in")),
+        state if state.is_down() => buttons.push(button("enable", "primary", "Enable")),
         _ => {
             buttons.push(button("restart", "", "Restart"));
             buttons.push(button("disable", "", "Disable"));

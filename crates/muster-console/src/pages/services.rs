@@ -22,7 +22,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let rows = list.services.iter().map(|service| {
         vec![
             cell(el("a").attr("href", path(service)).put(&service.name)),
-            cell(state(&service.state)),
+            cell(state(service.state.as_str())),
             cell(state(service.health.as_str())),
             cell(&service.service_type),
             cell(service.error.as_ref()),
@@ -44,7 +44,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let page = Page::new(Section::Services, name, &service);
     let page = page.command(format!("muster get service {}", super::quoted(name)));
     let crumb = crumb("Services", "services");
-    let top = heading(name).put(state(&service.state)).put(state(service.health.as_str()));
+    let top = heading(name).put(state(service.state.as_str())).put(state(service.health.as_str()));
     let error = service.last_error.as_ref().map(|error| notice("bad", error));
     let page = page.put((crumb, notice_of(cx.request))).put(live("service").put((top, error)));
     let button = |action: &str, label: &str| {

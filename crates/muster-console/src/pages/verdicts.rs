@@ -3,6 +3,7 @@
 use muster_api::{
     config::{ConfigInfo, ConfigProblem, ConfigValue},
     mcp_server::McpServerInfo,
+    state::ServerState,
 };
 use serde::Serialize;
 
@@ -76,12 +77,14 @@ fn of_file(problem: &ConfigProblem) -> Verdict {
 
 fn of_server(server: &McpServerInfo) -> Option<Verdict> {
     let name = &server.name;
-    let (severity, command, action) = match server.state.as_str() {
-        "Failed" => (Severity::Bad, "muster restart mcpserver", Some(("restart", "Restart"))),
-        "Auth Required" => {
+    let (severity, command, action) = match server.state {
+        ServerState::Failed => {
+            (Severity::Bad, "muster restart mcpserver", Some(("restart", "Restart")))
+        }
+        ServerState::AuthRequired => {
             (Severity::Warning, "muster auth login --server", Some(("login", "Log in")))
         }
-        "Awaiting Approval" => {
+        ServerState::AwaitingApproval => {
             (Severity::Warning, "muster approve mcpserver", Some(("approve", "Approve")))
         }
         _ if server.call_failures > 0 => {
@@ -90,7 +93,8 @@ fn of_server(server: &McpServerInfo) -> Option<Verdict> {
         _ => return None,
     };
     let texts = [&server.error, &server.status_message];
-    let message = texts.into_iter().find(|text| !text.is_empty()).unwrap_or(&server.state);
+    let message = texts.into_iter().map(String::as_str).find(|text| !text.is_empty());
+    let message = message.unwrap_or(server.state.as_str());
     Some(Verdict {
         severity,
         subject: name.clone(),
@@ -173,22 +177,22 @@ mod tests {
     };
     use serde_json::json;
 
-    use super::{MAX_SHOWN, Severity, element, of};
+    use super::{MAX_SHOWN, ServerState, Severity, element, of};
     use crate::html::Html;
 
     #[test]
     fn what_is_broken_comes_first() {
-        let server = |name: &str, state: &str, error: &str| McpServerInfo {
+        let server = |name: &str, state: ServerState, error: &str| McpServerInfo {
             name: name.to_owned(),
-            state: state.to_owned(),
+            state,
             error: error.to_owned(),
             ..McpServerInfo::default()
         };
         let servers = [
-            server("fine", "Running", ""),
-            server("new", "Awaiting Approval", ""),
-            server("off", "Stopped", ""),
-            server("my db", "Failed", "no such program\nand more"),
+            server("fine", ServerState::Running, ""),
+            server("new", ServerState::AwaitingApproval, ""),
+            server("off", ServerState::Stopped, ""),
+            server("my db", ServerState::Failed, "no such program\nand more"),
         ];
         let config: ConfigInfo =
             serde_json::from_value(json!({"Access": {"Mode": "open", "InsecureBind": false}}))

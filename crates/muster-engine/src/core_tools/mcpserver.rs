@@ -3,8 +3,9 @@
 mod import;
 
 use indexmap::IndexMap;
-use muster_api::mcp_server::{
-    McpServerFamily, McpServerInfo, McpServerList, McpServerSession, ServerLog,
+use muster_api::{
+    auth::LoginState,
+    mcp_server::{McpServerFamily, McpServerInfo, McpServerList, McpServerSession, ServerLog},
 };
 use muster_config::{
     mcpserver::{McpServerSpec, McpServerStatus, SPEC},
@@ -151,25 +152,20 @@ fn session(handle: &Handle, cx: CallContext<'_>, known: &ServerEntry) -> Option<
     let (session_status, connected_at, tools_count) =
         match handle.principals.standing(&cx.caller.owner(), &known.server.name) {
             OwnerStanding::Connected { counts, since } => {
-                ("connected", Some(status::moment(since)), Some(counts.tools))
+                (LoginState::Connected, Some(status::moment(since)), Some(counts.tools))
             }
             OwnerStanding::None if known.status.condition.is_down() => return None,
-            _ => (login_state(handle, cx.caller, known).as_str(), None, None),
+            _ => (login_state(handle, cx.caller, known), None, None),
         };
-    let session_status = session_status.to_owned();
     Some(McpServerSession { session_status, connected_at, tools_count })
 }
 
 fn info(entry: &ServerEntry) -> McpServerInfo {
     let spec = &entry.server.spec;
     let McpServerStatus {
-        state,
-        last_error,
-        consecutive_failures,
-        last_attempt,
-        next_retry_after,
-        ..
+        last_error, consecutive_failures, last_attempt, next_retry_after, ..
     } = entry.status.stored(spec.kind);
+    let state = entry.status.condition.stored(spec.kind);
     let open = entry.breaker.open().filter(|_| entry.status.condition.is_up());
     McpServerInfo {
         name: entry.server.name.clone(),
@@ -191,7 +187,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         registered_by: entry.server.registered_by().unwrap_or_default().to_owned(),
         status_message: match open {
             Some(open) => format!("Calls fail at once: {}", open.reason()),
-            None => status::message(&state, &last_error, &entry.server.name),
+            None => status::message(state, &last_error, &entry.server.name),
         },
         call_failures: open.map_or(0, |open| open.failures),
         error: last_error,

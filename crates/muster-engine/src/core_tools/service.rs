@@ -2,7 +2,10 @@
 
 mod instance;
 
-use muster_api::service::{ServiceHealth, ServiceList, ServiceStatus};
+use muster_api::{
+    service::{ServiceHealth, ServiceList, ServiceStatus},
+    state::BackendState,
+};
 use muster_core::{backend::CallContext, call::Caller};
 use muster_gateway::{
     condition::ServerCondition,
@@ -105,7 +108,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
     put("family", json!(family(spec)));
     put("health", json!(status.condition.health()));
     put("name", json!(known.server.name));
-    put("state", json!(status.condition.as_str()));
+    put("state", json!(status.condition.state()));
     put("timeout", json!(spec.timeout));
     put("toolPrefix", json!(spec.tool_prefix));
     put("type", json!(spec.kind.as_str()));
@@ -130,7 +133,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
     ServiceStatus {
         name: known.server.name.clone(),
         service_type: "MCPServer".to_owned(),
-        state: status.condition.as_str().to_owned(),
+        state: status.condition.state(),
         health: status.condition.health(),
         error: status.error.clone(),
         metadata,
@@ -169,7 +172,7 @@ fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> Service
     ServiceStatus {
         name: AGGREGATOR.to_owned(),
         service_type: "Aggregator".to_owned(),
-        state: "running".to_owned(),
+        state: BackendState::Running,
         health: ServiceHealth::Healthy,
         error: None,
         metadata: metadata.as_object().cloned().unwrap_or_default(),

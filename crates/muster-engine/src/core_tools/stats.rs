@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use muster_api::stats::{BackendStats, Stats};
+use muster_api::{
+    state::BackendState,
+    stats::{BackendStats, Stats},
+};
 use muster_core::{call::Caller, name::BackendName, observer::CallStatus};
 use muster_telemetry::meters::ServerCounts;
 use serde_json::json;
@@ -20,11 +23,11 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     run: |handle, cx, _| Box::pin(std::future::ready(stats(handle, cx.caller))),
 }];
 
-fn row(name: &str, state: &str, tools: usize, counts: &ServerCounts) -> BackendStats {
+fn row(name: &str, state: BackendState, tools: usize, counts: &ServerCounts) -> BackendStats {
     let ServerCounts { running, all, .. } = counts;
     BackendStats {
         name: name.to_owned(),
-        state: state.to_owned(),
+        state,
         tools,
         calls: all.calls() + running,
         running: *running,
@@ -50,13 +53,13 @@ fn stats(handle: &Handle, caller: &Caller) -> ToolReply {
     for source in visible.snapshot().catalog.sources() {
         let name = source.backend.as_str();
         let server = view.servers.get(name);
-        let state = server.map_or("Ready", |server| server.status.condition.as_str());
+        let state = server.map_or(BackendState::Ready, |server| server.status.condition.state());
         backends.push(row(name, state, source.own_tools().len(), of(&source.backend)));
     }
     for (name, server) in view.servers.iter().filter(|(name, _)| visible.has(name)) {
         if !backends.iter().any(|row| row.name == *name) {
             let counts = of(&BackendName::new(name.as_str()));
-            backends.push(row(name, server.status.condition.as_str(), 0, counts));
+            backends.push(row(name, server.status.condition.state(), 0, counts));
         }
     }
     backends.sort_by(|one, other| one.name.cmp(&other.name));

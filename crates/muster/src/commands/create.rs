@@ -184,13 +184,13 @@ impl Server {
     /// Whether it was started, and how to do so.
     fn state(&self, server: &McpServerInfo) -> String {
         let McpServerInfo { state, error, .. } = server;
-        match state.as_str() {
-            "Stopped" | "Disconnected" if error.is_empty() => format!(
+        match state {
+            state if state.is_down() && error.is_empty() => format!(
                 "It is not started. Start it with: muster start service {}",
                 shell_quoted(&self.name)
             ),
-            state if error.is_empty() => format!("Its state: {state}"),
-            state => format!("Its state: {state}: {error}"),
+            state if error.is_empty() => format!("Its state: {}", state.as_str()),
+            state => format!("Its state: {}: {error}", state.as_str()),
         }
     }
 

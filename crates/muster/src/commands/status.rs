@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use muster_api::mcp_server::{McpServerInfo, McpServerList};
+use muster_api::{mcp_server::McpServerList, state::ServerState};
 use muster_client::{
     local_gateway,
     remote::{Credentials, Remote, error::RemoteError, target::Target},
@@ -76,7 +76,7 @@ struct ServerCounts {
 #[derive(Debug, Serialize)]
 struct ServerProblem {
     name: String,
-    state: String,
+    state: ServerState,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
 }
@@ -134,11 +134,10 @@ async fn servers(url: &str) -> Result<ServerCounts, RemoteError> {
     let list: Result<McpServerList, RemoteError> = remote.reply("core_mcpserver_list", &all).await;
     remote.close().await;
     let servers = list?.mcp_servers;
-    let is_up = |server: &McpServerInfo| matches!(&*server.state, "Running" | "Connected");
     let total = servers.len();
     let down: Vec<ServerProblem> = servers
         .into_iter()
-        .filter(|server| !is_up(server))
+        .filter(|server| !server.state.is_up())
         .map(|server| ServerProblem {
             name: server.name,
             state: server.state,
@@ -168,7 +167,7 @@ fn table(status: &GatewayStatus, style: OutputStyle) -> String {
         let down = down.iter().map(|server| {
             let ServerProblem { name, state, reason } = server;
             let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            ("down".to_owned(), format!("{name} ({state}){reason}"))
+            ("down".to_owned(), format!("{name} ({}){reason}", state.as_str()))
         });
         let new: Vec<(String, String)> =
             std::iter::once(("servers".to_owned(), counts)).chain(down).collect();

@@ -21,6 +21,7 @@ use muster_api::{
     policy::{PolicyAnswer, PolicyInfo},
     service::{ServiceInfo, ServiceList, ServiceStatus},
     service_class::{ServiceClassInfo, ServiceClassList},
+    state::BackendState,
     stats::Stats,
     workflow::{WorkflowInfo, WorkflowList},
 };
@@ -135,8 +136,11 @@ pub fn title(word: &str) -> String {
 
 /// The word for the state of a server or service. A server that failed several times is `unreachable` for programs;
 /// people see one word for a server that failed.
-fn state_word(state: &str) -> String {
-    title(if state == "unreachable" { "failed" } else { state })
+fn state_word(state: BackendState) -> String {
+    title(match state {
+        BackendState::Unreachable => BackendState::Failed.as_str(),
+        state => state.as_str(),
+    })
 }
 
 /// Adds a part of a page under a heading, unless it is empty. An empty line separates the parts.
@@ -150,7 +154,7 @@ fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{OutputFormat, OutputStyle, state_word, text, time, title};
+    use super::{BackendState, OutputFormat, OutputStyle, state_word, text, time, title};
 
     pub(super) fn shown(tool: &str, reply: &Value, format: OutputFormat) -> String {
         text(tool, &reply.to_string(), OutputStyle { format, headings: true }).unwrap()
@@ -186,8 +190,8 @@ mod tests {
     #[test]
     fn words_and_times() {
         assert_eq!(title("auth_required"), "Auth Required");
-        assert_eq!(state_word("unreachable"), "Failed");
-        assert_eq!(state_word("failed"), "Failed");
+        assert_eq!(state_word(BackendState::Unreachable), "Failed");
+        assert_eq!(state_word(BackendState::Failed), "Failed");
         assert_eq!(time("2026-02-03T04:05:06.789Z"), "2026-02-03 04:05:06");
     }
 }

@@ -86,7 +86,7 @@ fn info(instance: &Instance, class_type: &str) -> Reply {
         service_class_type: class_type.to_owned(),
         args: Some(instance.service.args.clone()),
         enabled: false,
-        state: instance.state.as_str().to_owned(),
+        state: instance.state.into(),
         health: instance.checks.health,
         last_error: instance.error.clone(),
         service_data: instance.data(),
@@ -108,7 +108,7 @@ pub(super) fn status(handle: &Handle, instance: &Instance) -> ServiceStatus {
     ServiceStatus {
         name: instance.service.name.clone(),
         service_type: class_type(handle, instance).to_owned(),
-        state: instance.state.as_str().to_owned(),
+        state: instance.state.into(),
         health: instance.checks.health,
         error: instance.error.clone(),
         metadata: instance.data(),

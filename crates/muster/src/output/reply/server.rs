@@ -13,10 +13,12 @@ use crate::output::{
 
 const COLUMNS: &[Column<McpServerInfo>] = &[
     Column::new("name", |server| server.name.clone()),
-    Column::new("state", |server| server.state.clone()),
+    Column::new("state", |server| server.state.as_str().to_owned()),
     Column::new("type", |server| server.r#type.clone()),
     Column::new("autostart", |server| yes_or_no(server.auto_start)),
-    Column::wide("session", |server| session(server, |session| title(&session.session_status))),
+    Column::wide("session", |server| {
+        session(server, |session| title(session.session_status.as_str()))
+    }),
     Column::wide("tools", |server| {
         session(server, |session| {
             session.tools_count.map(|count| count.to_string()).unwrap_or_default()
@@ -122,7 +124,7 @@ mod tests {
         );
         let reply = json!({"hint": "see --all", "mcpServers": [
             {"name": "a", "type": "sse", "url": "http://k/mcp", "state": "Connected", "autoStart": true,
-             "sessionStatus": "pending_auth"},
+             "sessionStatus": "auth_required"},
             {"name": "b", "type": "stdio", "command": "b-mcp", "args": ["-x"], "state": "Failed",
              "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"}]});
         expect![[r"

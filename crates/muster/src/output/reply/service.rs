@@ -17,7 +17,7 @@ use crate::output::{
 const COLUMNS: &[Column<ServiceStatus>] = &[
     Column::new("name", |service| service.name.clone()),
     Column::new("health", |service| health(service.health).to_owned()),
-    Column::new("state", |service| state_word(&service.state)),
+    Column::new("state", |service| state_word(service.state)),
     Column::new("service_type", |service| service.service_type.clone()),
     Column::wide("tools", |service| member(service, "tools")),
     Column::wide("endpoint", |service| {
@@ -59,7 +59,7 @@ impl ReplyView for ServiceStatus {
         let facts = json!({
             "name": self.name,
             "service_type": self.service_type,
-            "state": state_word(&self.state),
+            "state": state_word(self.state),
             "health": self.health,
             "error": self.error,
         });
@@ -72,7 +72,10 @@ impl ReplyView for ServiceStatus {
 
 impl ReplyView for ServiceInfo {
     fn show(&self, style: OutputStyle) -> String {
-        let shown = Self { state: state_word(&self.state), ..self.clone() };
+        let mut shown = json!(self);
+        if let Some(members) = shown.as_object_mut() {
+            members.insert("state".to_owned(), state_word(self.state).into());
+        }
         properties::table(&shown, &["name", "serviceClassName", "state", "health"], style)
     }
 }

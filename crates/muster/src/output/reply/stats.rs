@@ -47,7 +47,7 @@ pub fn table(stats: &Stats, before: Option<&Stats>) -> String {
         lines.push(format!(
             "{:<width$}  {:<12} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10.1} {:>10.1} {:>10.1}",
             row.name.trim_end_matches('/'),
-            title(&row.state),
+            title(row.state.as_str()),
             row.tools,
             row.calls,
             new.map_or_else(|| "-".to_owned(), |new| new.to_string()),
@@ -69,14 +69,17 @@ fn uptime(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::stats::{BackendStats, Stats};
+    use muster_api::{
+        state::BackendState,
+        stats::{BackendStats, Stats},
+    };
 
     use super::table;
 
     fn row(name: &str, calls: u64) -> BackendStats {
         BackendStats {
             name: name.to_owned(),
-            state: "running".to_owned(),
+            state: BackendState::Running,
             tools: 2,
             calls,
             running: 0,
