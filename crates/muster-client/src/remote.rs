@@ -54,10 +54,19 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// An event of a connection to a gateway.
+#[derive(Debug, Clone)]
+pub enum GatewayEvent {
+    /// The gateway sent a notification.
+    Notification(GatewayNotification),
+    /// The connection is lost.
+    Closed,
+}
+
 /// A notification from a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewayNotification {
-    /// The method, such as `notifications/tools/list_changed`; `closed` when the connection is lost.
+    /// The method, such as `notifications/tools/list_changed`.
     pub method: String,
     /// Its parameters: a JSON object.
     pub params: Raw,
@@ -71,7 +80,7 @@ pub struct Remote {
     url: String,
     /// The names of the tools that the gateway lists itself, once they are needed.
     listed: OnceCell<Vec<String>>,
-    notices: Option<mpsc::UnboundedReceiver<GatewayNotification>>,
+    events: Option<mpsc::UnboundedReceiver<GatewayEvent>>,
 }
 
 impl Remote {
@@ -105,12 +114,12 @@ impl Remote {
             target::GatewayTransport::StreamableHttp => Endpoint::Http { url, headers },
             target::GatewayTransport::Sse => Endpoint::Sse { url, headers },
         };
-        let (sender, notices) = mpsc::unbounded_channel();
-        let observer = Arc::new(NotificationSender(sender));
+        let (sender, events) = mpsc::unbounded_channel();
+        let observer = Arc::new(EventSender(sender));
         let client = connector.connect_directly(&endpoint, TIMEOUT, notifications, observer).await;
         let client = client.map_err(|err| RemoteError::connecting(err, target))?;
         let (url, listed) = (target.url.clone(), OnceCell::new());
-        Ok(Self { connector, client, url, listed, notices: Some(notices) })
+        Ok(Self { connector, client, url, listed, events: Some(events) })
     }
 
     /// The name and version of the gateway.
@@ -182,9 +191,9 @@ impl Remote {
             .map_err(|err| RemoteError::request(err, &self.url))
     }
 
-    /// The notifications since the connection was made. Can be taken once.
-    pub fn notifications(&mut self) -> Option<mpsc::UnboundedReceiver<GatewayNotification>> {
-        self.notices.take()
+    /// The events since the connection was made. Can be taken once.
+    pub fn events(&mut self) -> Option<mpsc::UnboundedReceiver<GatewayEvent>> {
+        self.events.take()
     }
 
     /// Closes the connection.
@@ -211,23 +220,18 @@ pub fn no_arguments() -> Raw {
 }
 
 #[derive(Debug)]
-struct NotificationSender(mpsc::UnboundedSender<GatewayNotification>);
+struct EventSender(mpsc::UnboundedSender<GatewayEvent>);
 
-impl ConnectionObserver for NotificationSender {
+impl ConnectionObserver for EventSender {
     fn on_event(&self, event: ConnectionEvent) {
-        if let ConnectionEvent::Closed { reason } = event {
+        if matches!(event, ConnectionEvent::Closed { .. }) {
             // The receiver may have been dropped.
-            drop(
-                self.0.send(GatewayNotification {
-                    method: "closed".to_owned(),
-                    params: raw(&reason),
-                }),
-            );
+            drop(self.0.send(GatewayEvent::Closed));
         }
     }
 
     fn on_message(&self, method: &str, params: &RawValue) {
         let notice = GatewayNotification { method: method.to_owned(), params: params.to_owned() };
-        drop(self.0.send(notice));
+        drop(self.0.send(GatewayEvent::Notification(notice)));
     }
 }

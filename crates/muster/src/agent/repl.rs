@@ -17,7 +17,7 @@ use muster_client::{
     contexts::Contexts,
     inventory::Inventory,
     login::AuthMode,
-    remote::{GatewayNotification, Remote, error::RemoteError, target::Target},
+    remote::{GatewayEvent, Remote, error::RemoteError, target::Target},
     user_dirs,
 };
 use rustyline::{
@@ -184,7 +184,7 @@ pub(crate) fn run(
         }
         Ok::<_, CommandError>((remote, inventory))
     })?;
-    let notices = remote.notifications();
+    let events = remote.events();
     let shell = Arc::new(Shell {
         lines,
         mode,
@@ -195,7 +195,7 @@ pub(crate) fn run(
     });
     let mut repl = Repl::new(runtime, shell)
         .map_err(|err| CommandError::new(format!("the terminal cannot be read from: {err}")))?;
-    repl.listen(notices);
+    repl.listen(events);
     repl.read_lines();
     repl.leave();
     Ok(())
@@ -235,16 +235,16 @@ impl<'a> Repl<'a> {
     }
 
     /// Starts the watcher of a connection.
-    fn listen(&mut self, notices: Option<UnboundedReceiver<GatewayNotification>>) {
+    fn listen(&mut self, events: Option<UnboundedReceiver<GatewayEvent>>) {
         self.listening.abort_all();
-        let Some(notices) = notices else { return };
+        let Some(events) = events else { return };
         let lines = self.shell.lines;
         let mut printer = self.reader.create_external_printer().ok();
         let say = move |text: String| match &mut printer {
             Some(printer) => drop(printer.print(format!("{text}\n"))),
             None => lines.result(&text),
         };
-        let live = watcher::watch(Arc::clone(&self.shell), notices, Box::new(say));
+        let live = watcher::watch(Arc::clone(&self.shell), events, Box::new(say));
         self.listening.spawn_on(live, self.runtime.handle());
     }
 

@@ -105,10 +105,10 @@ impl Repl<'_> {
         if let Some(old) = old {
             runtime.block_on(connection::close(old));
         }
-        let notices = remote.notifications();
+        let events = remote.events();
         self.shell.inventory.send_replace(Arc::new(inventory));
         self.shell.remote.send_replace(Some(Arc::new(remote)));
-        self.listen(notices);
+        self.listen(events);
         self.shell.say("Connected");
         Ok(())
     }

@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use muster_client::{
     inventory::{Inventory, ToolPage},
     login,
-    remote::{GatewayNotification, ListKind, Remote},
+    remote::{GatewayEvent, ListKind, Remote},
 };
 use muster_core::json::raw;
 use serde_json::json;
@@ -30,15 +30,15 @@ pub(super) type Say = Box<dyn FnMut(String) + Send>;
 /// Watches the gateway until the task is aborted.
 pub(super) async fn watch(
     shell: Arc<Shell>,
-    mut notices: UnboundedReceiver<GatewayNotification>,
+    mut events: UnboundedReceiver<GatewayEvent>,
     mut say: Say,
 ) {
     let mut poll = tokio::time::interval(POLL_INTERVAL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut count = None;
     loop {
-        let notice = tokio::select! {
-            notice = notices.recv() => notice,
+        let event = tokio::select! {
+            event = events.recv() => event,
             _ = poll.tick() => {
                 let now = count_tools(&shell).await;
                 if now.is_some() && count.is_some() && now != count {
@@ -48,15 +48,18 @@ pub(super) async fn watch(
                 continue;
             }
         };
-        let Some(notice) = notice else { return };
+        let notice = match event {
+            None => return,
+            Some(GatewayEvent::Closed) => {
+                events = reconnect(&shell, &mut say).await;
+                continue;
+            }
+            Some(GatewayEvent::Notification(notice)) => notice,
+        };
         let changed = match notice.method.as_str() {
             "notifications/tools/list_changed" => Some((ListKind::Tools, "Tool")),
             "notifications/resources/list_changed" => Some((ListKind::Resources, "Resource")),
             "notifications/prompts/list_changed" => Some((ListKind::Prompts, "Prompt")),
-            "closed" => {
-                notices = reconnect(&shell, &mut say).await;
-                continue;
-            }
             _ => None,
         };
         match changed {
@@ -128,7 +131,7 @@ fn difference<'a>(
 }
 
 /// Reconnects as soon as the gateway is back.
-async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
+async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayEvent> {
     drop(shell.remote.send_replace(None));
     say(shell.lines.stamped("The gateway is gone; reconnecting...", Some(AnsiColor::Red)));
     loop {
@@ -139,13 +142,13 @@ async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNot
         else {
             continue;
         };
-        let Some(notices) = remote.notifications() else { continue };
+        let Some(events) = remote.events() else { continue };
         if let Ok(inventory) = Inventory::load(&remote).await {
             shell.inventory.send_replace(Arc::new(inventory));
         }
         shell.remote.send_replace(Some(Arc::new(remote)));
         say(shell.lines.stamped("Connected", Some(AnsiColor::Green)));
-        return notices;
+        return events;
     }
 }
 

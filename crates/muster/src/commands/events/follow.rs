@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use muster_api::event::{EventInfo, PastEvents};
-use muster_client::remote::{GatewayNotification, error::RemoteError};
+use muster_client::remote::{GatewayEvent, error::RemoteError};
 use muster_core::json::{RawObject, raw};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -96,8 +96,8 @@ pub(super) async fn follow(
     }
 }
 
-fn subscribe(session: &mut GatewaySession) -> UnboundedReceiver<GatewayNotification> {
-    session.remote.notifications().unwrap_or_else(|| unbounded_channel().1)
+fn subscribe(session: &mut GatewaySession) -> UnboundedReceiver<GatewayEvent> {
+    session.remote.events().unwrap_or_else(|| unbounded_channel().1)
 }
 
 /// Connects again, as soon as the gateway is back.
@@ -154,7 +154,7 @@ impl Follower {
         &mut self,
         session: &GatewaySession,
         arguments: &RawObject<'_>,
-        notifications: &mut UnboundedReceiver<GatewayNotification>,
+        notifications: &mut UnboundedReceiver<GatewayEvent>,
     ) -> Result<Delivery, CallError> {
         let arguments = arguments.to_raw();
         let mut call = std::pin::pin!(session.remote.call("core_events", &arguments));
@@ -182,7 +182,9 @@ impl Follower {
     }
 
     /// Prints the events of a notification. Returns whether it is about events.
-    fn notified(&mut self, notification: &GatewayNotification) -> Result<bool, CommandError> {
+    fn notified(&mut self, event: &GatewayEvent) -> Result<bool, CommandError> {
+        // That the connection is lost is the error of the call.
+        let GatewayEvent::Notification(notification) = event else { return Ok(false) };
         let params = notification.params.get();
         match notification.method.as_str() {
             "notifications/muster/events" => {
