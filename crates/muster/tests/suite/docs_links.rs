@@ -128,6 +128,50 @@ fn every_path_that_contributors_are_sent_to_exists() {
     assert!(missing.is_empty(), "missing:\n{}", missing.join("\n"));
 }
 
+/// The code map of ARCHITECTURE.md: a folder for each crate, then its files, with what they are.
+#[test]
+fn every_file_of_the_code_map_exists() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let map = page.split("```").nth(1).unwrap();
+    let all = files_below(&root().join("crates"));
+    let (mut crate_files, mut checked, mut missing) = (Vec::new(), 0, Vec::new());
+    for line in map.lines() {
+        let Some(entry) = line.strip_prefix("  ") else { continue };
+        if let Some((name, _)) = entry.split_once("/ ").filter(|_| !entry.starts_with(' ')) {
+            crate_files = files_below(&root().join("crates").join(name));
+            assert!(!crate_files.is_empty(), "there is no crate {name}");
+            continue;
+        }
+        let is_path = |word: &&str| word.ends_with(".rs") || word.ends_with('/');
+        let words = entry.split([' ', ',', ':', ';', '(', ')', '`']).filter(is_path);
+        for (index, word) in words.enumerate() {
+            checked += 1;
+            // A line begins with a file of its crate; its text may also name one of another crate.
+            let files = if index == 0 { &crate_files } else { &all };
+            let name = format!("/{}", word.trim_end_matches('/').trim_start_matches("*/"));
+            let is_there =
+                |path: &String| path.ends_with(&name) || path.contains(&format!("{name}/"));
+            if !files.iter().any(is_there) {
+                missing.push(word.to_owned());
+            }
+        }
+    }
+    assert!(checked > 150, "only {checked} files were found");
+    assert!(missing.is_empty(), "missing: {missing:?}");
+}
+
+/// The paths of all files below a folder.
+fn files_below(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files_below(&path),
+            false => vec![path.display().to_string()],
+        })
+        .collect()
+}
+
 #[test]
 fn anchors_are_made_as_github_makes_them() {
     let page = "# `muster serve`: it runs\n## A, b & c\n```\n# code\n```\n## A, b & c\n";
