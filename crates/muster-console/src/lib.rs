@@ -4,7 +4,7 @@
 //! as an agent. Who its user is, `muster-auth` says.
 //!
 //! **Invariant:** this crate has no way of its own to call a tool or to admit a caller. A request that changes something
-//! comes from a form of the console itself: same origin, and the token of the session.
+//! comes from a form of the console itself: same origin, and the token of the session (against CSRF).
 
 mod chart;
 mod gateway;

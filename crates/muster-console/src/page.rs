@@ -241,7 +241,7 @@ fn side(section: Option<Section>, visitor: Option<Visitor<'_>>) -> Element {
     side.put(menu).put(nav.put(groups.collect::<Vec<_>>())).put(who)
 }
 
-/// The same page by a command and as JSON.
+/// The command that prints what a page shows, and the page as JSON.
 fn same(command: &str, json: &str) -> Element {
     let copy = el("button").attr("type", "button").attr("data-copy", command).flag("hidden", true);
     let json = el("a").attr("href", json).put("JSON");

@@ -1,4 +1,4 @@
-//! A request for a page, and the checks that keep web pages of others away.
+//! A request for a page, and the protection against requests that pages of other sites forge (CSRF).
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};

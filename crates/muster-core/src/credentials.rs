@@ -131,7 +131,7 @@ impl Admission {
         Self { principal: Some(principal), ..Self::default() }
     }
 
-    /// The same, limited to the toolset that the request names. A token that is bound to a toolset cannot choose another.
+    /// The admission, limited to the toolset that the request names. A token that is bound to a toolset cannot choose another.
     pub fn limited_to(self, requested: Option<&str>) -> Result<Self, ToolsetMismatch> {
         match (&self.toolset, requested) {
             (_, None) => Ok(self),

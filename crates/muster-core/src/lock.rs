@@ -1,7 +1,7 @@
 //! The one mutex of the workspace.
 //!
 //! **Invariant:** the lock is held for a few lines that cannot panic and never across an `await`,
-//! so a poisoned lock carries no broken state and is simply taken.
+//! so it cannot deadlock, and a poisoned lock carries no broken state and is simply taken.
 
 use std::sync::{MutexGuard, PoisonError};
 

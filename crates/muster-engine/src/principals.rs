@@ -82,7 +82,7 @@ pub(crate) enum NotConnected {
 impl CallerSnapshots for Principals {
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         match self.find(&caller.owner()) {
-            Some(own) => own.snapshot(shared),
+            Some(connections) => connections.snapshot(shared),
             None => shared,
         }
     }
@@ -100,12 +100,12 @@ impl Principals {
 
     /// The state of one server for one owner.
     pub(crate) fn standing(&self, owner: &Owner, server: &str) -> OwnerStanding {
-        self.find(owner).map_or(OwnerStanding::None, |own| own.standing(server))
+        self.find(owner).map_or(OwnerStanding::None, |connections| connections.standing(server))
     }
 
     /// Rate-limits logins: the error is the number of seconds until the next attempt.
     pub(crate) fn check_login_rate(&self, owner: &Owner) -> Result<(), u64> {
-        self.own(owner).check_login_rate(Instant::now())
+        self.connections_of(owner).check_login_rate(Instant::now())
     }
 
     /// The login service, if logins are configured.
@@ -119,20 +119,20 @@ impl Principals {
         let Some(principal) = &caller.principal else { return };
         let Some(logins) = &self.deps.logins else { return };
         let view = Arc::clone(&self.deps.view.borrow());
-        if !view.servers.values().any(|known| known.status.needs_login) {
+        if !view.servers.values().any(|entry| entry.status.needs_login) {
             return;
         }
         let login = (Arc::clone(&principal.login), principal.identity.is_some());
-        let wanting = view.servers.values().filter(|known| known.status.needs_login);
-        let own = self.own(&caller.owner());
-        for known in own.due(login, wanting, Instant::now()) {
+        let wanting = view.servers.values().filter(|entry| entry.status.needs_login);
+        let connections = self.connections_of(&caller.owner());
+        for entry in connections.due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
-            let attempt = own.begin_attempt(&known.server.name);
+            let attempt = connections.begin_attempt(&entry.server.name);
             let person = LoginSubject::of(caller);
             self.deps.tasks.spawn(async move {
                 // Requests wait until it is dropped.
                 let _attempt = attempt;
-                let protected_server = protected_server(&known);
+                let protected_server = protected_server(&entry);
                 let silent = AuthMethod::of(&protected_server.auth).is_silent();
                 if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
                     return;
@@ -142,16 +142,16 @@ impl Principals {
                     false => logins.has_stored_login(&person, &protected_server).await,
                 };
                 let connected = match remembered {
-                    Ok(true) => this.connect_silently(&person, &known).await.map(drop),
+                    Ok(true) => this.connect_silently(&person, &entry).await.map(drop),
                     other => other.map(drop),
                 };
-                let own = this.own(&person.owner);
+                let connections = this.connections_of(&person.owner);
                 match connected {
                     // Only the user can change the outcome, so there is no retry.
                     Ok(()) | Err(LoginError::Required | LoginError::NotConfigured) => {
-                        own.stop_retrying(&protected_server.name);
+                        connections.stop_retrying(&protected_server.name);
                     }
-                    Err(_) => own.schedule_retry(&protected_server.name, Instant::now()),
+                    Err(_) => connections.schedule_retry(&protected_server.name, Instant::now()),
                 }
             });
         }
@@ -161,14 +161,14 @@ impl Principals {
     pub(crate) async fn connect_silently(
         self: &Arc<Self>,
         person: &LoginSubject,
-        known: &Arc<ServerEntry>,
+        entry: &Arc<ServerEntry>,
     ) -> Result<Counts, LoginError> {
         let logins = self.deps.logins.as_ref().ok_or(LoginError::NotConfigured)?;
-        let protected_server = protected_server(known);
+        let protected_server = protected_server(entry);
         let method = AuthMethod::of(&protected_server.auth);
         let connected = async {
             let access = logins.access(person, &protected_server).await?;
-            match self.connect(person, known, access).await {
+            match self.connect(person, entry, access).await {
                 Ok(counts) => Ok(counts),
                 Err(NotConnected::Login) if method.is_silent() => {
                     Err(LoginError::Refused("the server does not accept the token".to_owned()))
@@ -179,9 +179,9 @@ impl Principals {
         };
         let connected = connected.await;
         if method.is_silent() {
-            let own = self.own(&person.owner);
-            own.note_sso(&known.server.name, connected.as_ref().err().map(sso_error));
-            self.record_sso(method, known, connected.as_ref().err());
+            let connections = self.connections_of(&person.owner);
+            connections.note_sso(&entry.server.name, connected.as_ref().err().map(sso_error));
+            self.record_sso(method, entry, connected.as_ref().err());
         }
         connected
     }
@@ -190,42 +190,42 @@ impl Principals {
     pub(crate) async fn connect(
         self: &Arc<Self>,
         person: &LoginSubject,
-        known: &Arc<ServerEntry>,
+        entry: &Arc<ServerEntry>,
         access: Arc<dyn AccessTokenSource>,
     ) -> Result<Counts, NotConnected> {
-        let own = self.own(&person.owner);
-        let lock = own.connect_lock(&known.server.name);
+        let connections = self.connections_of(&person.owner);
+        let lock = connections.connect_lock(&entry.server.name);
         let _guard = lock.lock().await;
-        if let OwnerStanding::Connected { counts, .. } = own.standing(&known.server.name) {
+        if let OwnerStanding::Connected { counts, .. } = connections.standing(&entry.server.name) {
             return Ok(counts);
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let counts = owner_unit::connect(self, &own, known, access, id).await?;
+        let counts = owner_unit::connect(self, &connections, entry, access, id).await?;
         if let Some(inputs) = self.deps.inputs.upgrade() {
             // The receiver is gone during shutdown.
-            drop(inputs.send(Input::LoggedIn { name: known.server.name.clone() }).await);
+            drop(inputs.send(Input::LoggedIn { name: entry.server.name.clone() }).await);
         }
         Ok(counts)
     }
 
     /// Closes an owner's connection to a server.
     pub(crate) fn disconnect(&self, owner: &Owner, server: &str) {
-        if let Some(own) = self.find(owner) {
-            own.disconnect(server, &self.deps.changes);
-            own.stop_retrying(server);
-            own.note_sso(server, None);
+        if let Some(connections) = self.find(owner) {
+            connections.disconnect(server, &self.deps.changes);
+            connections.stop_retrying(server);
+            connections.note_sso(server, None);
         }
     }
 
     /// Logs a caller out of a server: closes the caller's own connection and deletes its tokens. False if there
     /// is no such server.
     pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
-        let Some(known) = self.deps.view.borrow().servers.get(server).cloned() else {
+        let Some(entry) = self.deps.view.borrow().servers.get(server).cloned() else {
             return false;
         };
         let person = LoginSubject::of(caller);
         if let Some(logins) = &self.deps.logins {
-            logins.forget(&person, &protected_server(&known)).await;
+            logins.forget(&person, &protected_server(&entry)).await;
         }
         self.disconnect(&person.owner, server);
         true
@@ -237,11 +237,11 @@ impl Principals {
         if let Some(logins) = &self.deps.logins {
             logins.forget_all(&person).await;
         }
-        let Some(own) = self.find(&person.owner) else { return };
-        for server in own.outdated(|_| false) {
-            own.disconnect(&server, &self.deps.changes);
-            own.stop_retrying(&server);
-            own.note_sso(&server, None);
+        let Some(connections) = self.find(&person.owner) else { return };
+        for server in connections.outdated(|_| false) {
+            connections.disconnect(&server, &self.deps.changes);
+            connections.stop_retrying(&server);
+            connections.note_sso(&server, None);
         }
     }
 
@@ -255,13 +255,16 @@ impl Principals {
         owners.get(owner).map(Arc::clone)
     }
 
-    fn own(&self, owner: &Owner) -> Arc<OwnerConnections> {
-        if let Some(own) = self.find(owner) {
-            return own;
+    fn connections_of(&self, owner: &Owner) -> Arc<OwnerConnections> {
+        if let Some(connections) = self.find(owner) {
+            return connections;
         }
         let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= MAX_OWNERS && !owners.contains_key(owner) {
-            let longest = owners.values().min_by_key(|own| own.used()).map(|own| own.owner.clone());
+            let longest = owners
+                .values()
+                .min_by_key(|connections| connections.used())
+                .map(|connections| connections.owner.clone());
             if let Some(longest) = longest {
                 owners.remove(&longest);
             }
@@ -281,7 +284,7 @@ impl Principals {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(owner);
     }
 
-    fn record_sso(&self, method: AuthMethod, known: &ServerEntry, error: Option<&LoginError>) {
+    fn record_sso(&self, method: AuthMethod, entry: &ServerEntry, error: Option<&LoginError>) {
         let reason = match (method, error.is_some()) {
             (AuthMethod::Exchanged, false) => Reason::McpServerTokenExchanged,
             (AuthMethod::Exchanged, true) => Reason::McpServerTokenExchangeFailed,
@@ -290,7 +293,7 @@ impl Principals {
             (AuthMethod::Login, _) => return,
         };
         let detail = error.map(sso_error);
-        let server = &known.server;
+        let server = &entry.server;
         let detail = detail.unwrap_or_default();
         self.deps.journal.tell(reason, &server.name, &server.namespace, &detail);
     }
@@ -302,12 +305,12 @@ fn sso_error(error: &LoginError) -> String {
 }
 
 /// The server as the login service sees it.
-pub(crate) fn protected_server(known: &ServerEntry) -> ProtectedServer {
+pub(crate) fn protected_server(entry: &ServerEntry) -> ProtectedServer {
     ProtectedServer {
-        name: known.server.name.clone(),
-        url: known.server.spec.url.clone(),
-        auth: known.server.spec.auth.clone().unwrap_or_default(),
-        challenge: known.status.challenge.clone(),
+        name: entry.server.name.clone(),
+        url: entry.server.spec.url.clone(),
+        auth: entry.server.spec.auth.clone().unwrap_or_default(),
+        challenge: entry.status.challenge.clone(),
     }
 }
 
@@ -320,9 +323,9 @@ impl LoginObserver for LoginCompleted {
         Box::pin(async move {
             let gone = || "the gateway is shutting down".to_owned();
             let principals = self.0.upgrade().ok_or_else(gone)?;
-            let known = principals.deps.view.borrow().servers.get(&server).cloned();
-            let known = known.ok_or_else(|| format!("server '{server}' is not there any more"))?;
-            let connected = principals.connect_silently(&person, &known).await;
+            let entry = principals.deps.view.borrow().servers.get(&server).cloned();
+            let entry = entry.ok_or_else(|| format!("server '{server}' is not there any more"))?;
+            let connected = principals.connect_silently(&person, &entry).await;
             connected.map(drop).map_err(|error| error.to_string())
         })
     }

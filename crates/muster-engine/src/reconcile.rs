@@ -216,8 +216,8 @@ impl Reconciler {
     /// The servers whose tools cannot be called now, by the prefix of their tools' names.
     fn absent(&self) -> BTreeMap<String, Absent> {
         let prefix = self.files.settings.aggregator.prefix();
-        let absent = self.servers.values().filter_map(|known| {
-            let (report, name) = (&known.status, known.server.name.as_str());
+        let absent = self.servers.values().filter_map(|entry| {
+            let (report, name) = (&entry.status, entry.server.name.as_str());
             let condition = match report.condition {
                 _ if report.needs_login => ServerCondition::AuthRequired,
                 ServerCondition::Starting
@@ -231,7 +231,7 @@ impl Reconciler {
                 | ServerCondition::Stopping
                 | ServerCondition::AuthRequired => return None,
             };
-            let auth = known.server.spec.auth.as_ref();
+            let auth = entry.server.spec.auth.as_ref();
             let absent = Absent {
                 uses_sso: auth.is_some_and(|auth| AuthMethod::of(auth).is_silent()),
                 error: report.error.clone(),
@@ -239,7 +239,7 @@ impl Reconciler {
                 last: self.lost.get(name).map(Arc::clone),
                 ..Absent::new(BackendName::new(name), condition)
             };
-            Some((format!("{prefix}_{}_", known.server.prefix()), absent))
+            Some((format!("{prefix}_{}_", entry.server.prefix()), absent))
         });
         absent.collect()
     }
@@ -263,13 +263,13 @@ impl Reconciler {
     /// Disconnects every server, so that their files say they are stopped.
     fn shut_down(&mut self) {
         self.supervisor.clear();
-        for known in self.servers.values_mut() {
-            let known = Arc::make_mut(known);
-            let kind = known.server.spec.kind;
-            if known.status.condition.is_up() || known.status.condition.is_transitional() {
-                known.status.condition = ServerCondition::down(kind);
+        for entry in self.servers.values_mut() {
+            let entry = Arc::make_mut(entry);
+            let kind = entry.server.spec.kind;
+            if entry.status.condition.is_up() || entry.status.condition.is_transitional() {
+                entry.status.condition = ServerCondition::down(kind);
             }
-            known.status.next_retry = None;
+            entry.status.next_retry = None;
         }
         self.publish_view();
     }

@@ -69,7 +69,7 @@ pub(crate) async fn keep(
 /// The statuses by path.
 fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentStatus> {
     let servers: BTreeMap<&Path, &Arc<ServerEntry>> =
-        view.servers.values().map(|known| (known.path.as_path(), known)).collect();
+        view.servers.values().map(|entry| (entry.path.as_path(), entry)).collect();
     let mut errors: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
     for found in view.problems.iter().filter(|found| found.severity == Severity::Error) {
         errors.entry(found.path.as_path()).or_default().push(match &found.fix {
@@ -87,13 +87,13 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentSt
         let mut is_transitional = false;
         match kind(path) {
             Some(DefinitionKind::McpServer) => {
-                if let Some(known) = servers.get(path.as_path()) {
-                    is_transitional = known.status.condition.is_transitional();
-                    let stored = known.status.stored(known.server.spec.kind);
+                if let Some(entry) = servers.get(path.as_path()) {
+                    is_transitional = entry.status.condition.is_transitional();
+                    let stored = entry.status.stored(entry.server.spec.kind);
                     if let Ok(Json::Object(fields)) = serde_json::to_value(stored) {
                         status.fields = fields;
                     }
-                    status.conditions.push(ready(known));
+                    status.conditions.push(ready(entry));
                 } else if !errors.is_empty() {
                     // No gateway runs it, whatever its status said before.
                     status.fields.insert("state".to_owned(), json!("Failed"));
@@ -109,19 +109,19 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentSt
                     status.fields.insert("referencedTools".to_owned(), json!(tools(workflow)));
                     let steps = workflow.spec.steps.len();
                     status.fields.insert("stepCount".to_owned(), json!(steps));
-                    let known = |tool: &str| state.catalog.get(tool).is_some();
+                    let is_known = |tool: &str| state.catalog.get(tool).is_some();
                     let find = |name: &str| view.workflows.get(name).map(|found| &**found);
-                    status.conditions.push(usable(&workflow.missing_tools(find, known)));
+                    status.conditions.push(usable(&workflow.missing_tools(find, is_known)));
                 } else if !errors.is_empty() {
                     status.conditions.push(invalid());
                 }
             }
             Some(DefinitionKind::ServiceClass) => {
                 status.fields = checked(errors);
-                if let Some(known) = view.classes.values().find(|known| known.path == *path) {
-                    let tools = known.class.spec.required_tools();
+                if let Some(file) = view.classes.values().find(|file| file.path == *path) {
+                    let tools = file.class.spec.required_tools();
                     status.fields.insert("referencedTools".to_owned(), json!(tools));
-                    status.conditions.push(usable(&missing_tools(state, &known.class.spec)));
+                    status.conditions.push(usable(&missing_tools(state, &file.class.spec)));
                 } else if !errors.is_empty() {
                     status.conditions.push(invalid());
                 }
@@ -185,8 +185,8 @@ fn accepted(errors: &[String]) -> StatusCondition {
     }
 }
 
-fn ready(known: &ServerEntry) -> StatusCondition {
-    let status = &known.status;
+fn ready(entry: &ServerEntry) -> StatusCondition {
+    let status = &entry.status;
     let (holds, reason) = match status.condition {
         _ if status.needs_login => (false, "LoginRequired"),
         ServerCondition::Running | ServerCondition::Connected => (true, "Connected"),
@@ -198,7 +198,7 @@ fn ready(known: &ServerEntry) -> StatusCondition {
         ServerCondition::Stopping => (false, "Stopping"),
         ServerCondition::Stopped | ServerCondition::Disconnected => (false, "Stopped"),
     };
-    let error = known.status.stored(known.server.spec.kind).last_error;
+    let error = entry.status.stored(entry.server.spec.kind).last_error;
     let message = match (holds, error.is_empty()) {
         (true, _) => "the server is connected".to_owned(),
         (false, true) => "the server is not connected".to_owned(),

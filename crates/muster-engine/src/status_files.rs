@@ -45,22 +45,22 @@ pub(crate) async fn keep(
         }
         // Where statuses belong to definitions, they are reported instead (`resource_status`).
         let in_files = view.settings.write_status && store.definitions().status().is_none();
-        for known in view.servers.values().filter(|_| in_files) {
-            let status = known.status.stored(known.server.spec.kind);
-            if known.status.condition.is_transitional() || written.get(&known.path) == Some(&status)
+        for entry in view.servers.values().filter(|_| in_files) {
+            let status = entry.status.stored(entry.server.spec.kind);
+            if entry.status.condition.is_transitional() || written.get(&entry.path) == Some(&status)
             {
                 continue;
             }
-            match store.write_status(&known.path, &status).await {
+            match store.write_status(&entry.path, &status).await {
                 Ok(()) | Err(WriteError::Gone(_)) => (),
                 // The concurrent edit triggers another view, which is written then.
                 Err(WriteError::Changed(_)) => continue,
-                Err(error) if refused.insert(known.path.clone()) => tracing::warn!("{error}"),
+                Err(error) if refused.insert(entry.path.clone()) => tracing::warn!("{error}"),
                 Err(_) => (),
             }
-            written.insert(known.path.clone(), status);
+            written.insert(entry.path.clone(), status);
         }
-        written.retain(|path, _| view.servers.values().any(|known| known.path == *path));
+        written.retain(|path, _| view.servers.values().any(|entry| entry.path == *path));
         if last {
             return;
         }
@@ -72,10 +72,10 @@ fn settled(
     view: &View,
     before: &BTreeMap<String, McpServerStatus>,
 ) -> BTreeMap<String, McpServerStatus> {
-    let status = |(name, known): (&String, &Arc<ServerEntry>)| {
-        let status = match known.status.condition.is_transitional() {
+    let status = |(name, entry): (&String, &Arc<ServerEntry>)| {
+        let status = match entry.status.condition.is_transitional() {
             true => before.get(name)?.clone(),
-            false => known.status.stored(known.server.spec.kind),
+            false => entry.status.stored(entry.server.spec.kind),
         };
         Some((name.clone(), status))
     };

@@ -225,13 +225,13 @@ impl ConfigStore {
         Self { state: root.clone(), definitions, root, writing }
     }
 
-    /// The same directory with its state elsewhere.
+    /// Stores the state in another directory.
     #[must_use]
     pub fn with_state(self, state: impl Into<PathBuf>) -> Self {
         Self { state: state.into(), ..self }
     }
 
-    /// The same settings with definitions elsewhere: of the directory only `config.yaml` is read.
+    /// Reads definitions from another store: of the directory only `config.yaml` is read.
     #[must_use]
     pub fn with_definitions(self, definitions: Arc<dyn DefinitionStore>) -> Self {
         Self { definitions, ..self }

@@ -123,31 +123,31 @@ impl RequestHandler for Front {
         &'a self,
         caller: &'a Caller,
         client: &'a Arc<dyn ClientHandle>,
-        asked: ClientRequest,
+        client_request: ClientRequest,
     ) -> BoxFuture<'a, Result<Response, RequestError>> {
         Box::pin(async move {
             self.wait_for_first_attempts().await;
             let frontend = &self.frontend;
             frontend.dispatcher.touch(caller).await;
-            if suspended_calls::is_suspended(&asked.continuation) {
-                return self.suspended.resume(caller, client, &asked.continuation).await;
+            if suspended_calls::is_suspended(&client_request.continuation) {
+                return self.suspended.resume(caller, client, &client_request.continuation).await;
             }
             match client.input_mode() {
                 InputMode::Direct => {
-                    let perform = |asked| frontend.perform(caller, client, asked);
-                    input_rounds::ask_and_repeat(client, asked, perform).await
+                    let perform = |client_request| frontend.perform(caller, client, client_request);
+                    input_rounds::ask_and_repeat(client, client_request, perform).await
                 }
-                InputMode::InResult if asked.request.may_require_input() => {
+                InputMode::InResult if client_request.request.may_require_input() => {
                     let (frontend, caller_then) = (Arc::clone(frontend), caller.clone());
                     let perform = |client: Arc<dyn ClientHandle>| -> BoxFuture<'static, _> {
-                        Box::pin(
-                            async move { frontend.perform(&caller_then, &client, asked).await },
-                        )
+                        Box::pin(async move {
+                            frontend.perform(&caller_then, &client, client_request).await
+                        })
                     };
                     self.suspended.begin(caller, client, perform).await
                 }
                 InputMode::InResult | InputMode::Unsupported => {
-                    frontend.perform(caller, client, asked).await
+                    frontend.perform(caller, client, client_request).await
                 }
             }
         })
@@ -174,9 +174,9 @@ impl Frontend {
         &self,
         caller: &Caller,
         client: &Arc<dyn ClientHandle>,
-        asked: ClientRequest,
+        client_request: ClientRequest,
     ) -> Result<Response, RequestError> {
-        let ClientRequest { request, mut meta, continuation } = asked;
+        let ClientRequest { request, mut meta, continuation } = client_request;
         // The one place where a request reads the state. A repetition with input reads it again: the policy
         // may have changed while the client was asked.
         let snapshot = &self.dispatcher.snapshot(caller);
@@ -207,8 +207,8 @@ impl Frontend {
             Request::ListPrompts { .. } if self.offers.prompts => {
                 Ok(listed("prompts", &resources::prompts(&snapshot.catalog)))
             }
-            Request::Resource(what) if self.offers.resources || self.offers.prompts => {
-                resources::ask(cx, what, meta, continuation).await
+            Request::Resource(operation) if self.offers.resources || self.offers.prompts => {
+                resources::ask(cx, operation, meta, continuation).await
             }
             Request::SetLogLevel { .. } if self.offers.logging => {
                 Ok(Response::Done { result: RawObject::new().to_raw(), cache: None })
@@ -261,14 +261,14 @@ impl ChangeStream for ChangeFeed {
     }
 }
 
-fn listed(what: &'static str, items: &[Raw]) -> Response {
-    listed_beside(what, items, None)
+fn listed(key: &'static str, items: &[Raw]) -> Response {
+    listed_beside(key, items, None)
 }
 
 /// A list with further members beside it.
-fn listed_beside(what: &'static str, items: &[Raw], beside: Option<&RawValue>) -> Response {
+fn listed_beside(key: &'static str, items: &[Raw], beside: Option<&RawValue>) -> Response {
     let mut list = RawObject::new();
-    list.set_value(what, items);
+    list.set_value(key, items);
     let beside = beside.and_then(RawObject::parse).unwrap_or_default();
     for (key, value) in beside.iter() {
         list.set(key, Cow::Borrowed(value));

@@ -20,18 +20,18 @@ const MOST_ROUNDS: usize = 10;
 /// Serves a request by `perform`, as often as the backend requests input from the client.
 pub(crate) async fn ask_and_repeat<F>(
     client: &Arc<dyn ClientHandle>,
-    asked: ClientRequest,
+    client_request: ClientRequest,
     perform: impl Fn(ClientRequest) -> F,
 ) -> Result<Response, RequestError>
 where
     F: Future<Output = Result<Response, RequestError>>,
 {
-    let mut next = asked.clone();
+    let mut next = client_request.clone();
     for _ in 0..MOST_ROUNDS {
         match perform(next).await? {
             Response::InputRequired(needs) => {
                 let continuation = answers(client, needs).await?;
-                next = ClientRequest { continuation, ..asked.clone() };
+                next = ClientRequest { continuation, ..client_request.clone() };
             }
             done @ Response::Done { .. } => return Ok(done),
         }

@@ -264,18 +264,18 @@ impl Outputs {
             .map_err(|error| failed(io::Error::other(error.to_string())))?;
         let handle = format!("{PREFIX}{}", hex::encode(&random));
         let path = directory.join(&handle);
-        let kept = self.write(owner, handle, path.clone(), new).inspect_err(|_| {
+        let output = self.write(owner, handle, path.clone(), new).inspect_err(|_| {
             // A partial output must not be found, and frees its space.
             for path in [described(&path), path] {
                 drop(fs::remove_file(path));
             }
         });
-        let kept = kept.map_err(failed)?;
-        self.make_room(&directory, &kept);
+        let output = output.map_err(failed)?;
+        self.make_room(&directory, &output);
         if let Some(shared) = &self.shared {
-            shared.store(&kept, self.good_for);
+            shared.store(&output, self.good_for);
         }
-        Ok(kept)
+        Ok(output)
     }
 
     /// Writes an output and its description.
@@ -295,7 +295,7 @@ impl Outputs {
             stored.push(StoredBlock { about, place: file.append(json)? });
         }
         let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
-        let kept = StoredOutput {
+        let output = StoredOutput {
             handle,
             kind,
             bytes,
@@ -308,8 +308,8 @@ impl Outputs {
             path,
             stop: StopSignal::default(),
         };
-        private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
-        Ok(kept)
+        private(&described(&output.path))?.write_all(&serde_json::to_vec(&output)?)?;
+        Ok(output)
     }
 
     /// Finds an output of `owner`. Blocks.
@@ -319,11 +319,11 @@ impl Outputs {
         });
         let none = || NoSuchOutput { handle: handle.chars().take(60).collect() };
         let directory = self.directory.path().filter(|_| is_ours);
-        let kept = directory.and_then(|directory| {
+        let output = directory.and_then(|directory| {
             read(&directory.join(handle)).or_else(|| self.fetch(owner, handle))
         });
         let now = Timestamp::now().as_second();
-        kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
+        output.filter(|output| output.owner == owner && output.expires > now).ok_or_else(none)
     }
 
     /// The output of another replica, copied to this one.
@@ -333,9 +333,9 @@ impl Outputs {
         self.load_retention(&directory);
         let path = directory.join(handle);
         shared.fetch(owner, handle, &path)?;
-        let kept = read(&path)?;
-        self.make_room(&directory, &kept);
-        Some(kept)
+        let output = read(&path)?;
+        self.make_room(&directory, &output);
+        Some(output)
     }
 
     /// Finds what an earlier process stored. Reads the directory without holding the lock.
@@ -366,13 +366,13 @@ impl Outputs {
 
 /// The output at a path, if it exists.
 fn read(path: &Path) -> Option<StoredOutput> {
-    let mut kept: StoredOutput = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
-    kept.path = path.to_owned();
-    path.exists().then_some(kept)
+    let mut output: StoredOutput = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
+    output.path = path.to_owned();
+    path.exists().then_some(output)
 }
 
 impl StoredOutput {
-    /// The same output, read until a signal.
+    /// Stops reading the output at a signal.
     #[must_use]
     pub(crate) fn stopped_by(self, stop: &StopSignal) -> Self {
         Self { stop: stop.clone(), ..self }

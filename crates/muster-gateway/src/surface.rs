@@ -70,7 +70,7 @@ pub struct SurfaceContext<'a> {
 }
 
 impl<'a> SurfaceContext<'a> {
-    /// The same request, with calls in the name of another caller if there is one.
+    /// The context of a request whose calls are made in the name of another caller, if there is one.
     pub(crate) fn as_caller(self, caller: Option<&'a Caller>) -> Self {
         Self { caller: caller.unwrap_or(self.caller), ..self }
     }

@@ -70,8 +70,8 @@ impl UpstreamConnection {
         connection
     }
 
-    /// The same connection, which uses the legacy era for legacy clients if the upstream has sessions
-    /// there. A process is not asked: it would have to be started a second time.
+    /// Uses the legacy era for legacy clients, if the upstream has sessions there. A process is not asked: it
+    /// would have to be started a second time.
     #[must_use]
     pub(crate) fn of_both_eras(mut self) -> Self {
         if has_routing(&self.peer) {

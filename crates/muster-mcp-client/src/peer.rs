@@ -166,7 +166,7 @@ impl Peer {
         Self { router, transport, profile, identity, logs }
     }
 
-    /// The same upstream in the legacy era, if it has sessions there: without one, it could not ask for
+    /// A connection to this upstream in the legacy era, if it has sessions there: without one, it could not ask for
     /// input.
     pub(crate) async fn in_legacy_session(&self) -> Result<Option<Self>, TransportError> {
         let Transport::Http(http) = &self.transport else { return Ok(None) };

@@ -61,20 +61,20 @@ impl MessageRouter {
         Arc::new(Self { name: name.into(), pending, tasks, events, spool })
     }
 
-    /// Routes a message or a batch. `own` is the request on whose stream it arrived: the response to it
+    /// Routes a message or a batch. `stream_request` is the request on whose stream it arrived: the response to it
     /// is returned, any other is delivered to its waiting request.
     pub(crate) fn route(
         self: &Arc<Self>,
         text: &str,
-        own: Option<u64>,
+        stream_request: Option<u64>,
         sink: &Arc<dyn MessageSink>,
     ) -> Option<RequestOutcome> {
         if !message::is_batch(text) {
-            return self.route_one(text, own, sink);
+            return self.route_one(text, stream_request, sink);
         }
         let mut found = None;
         for text in message::batch(text) {
-            found = self.route_one(text, own, sink).or(found);
+            found = self.route_one(text, stream_request, sink).or(found);
         }
         found
     }
@@ -83,15 +83,17 @@ impl MessageRouter {
     pub(crate) async fn route_payload(
         self: &Arc<Self>,
         payload: Payload,
-        own: Option<u64>,
+        stream_request: Option<u64>,
         sink: &Arc<dyn MessageSink>,
     ) -> Option<RequestOutcome> {
         match payload {
             Payload::Memory(bytes) => match std::str::from_utf8(&bytes) {
-                Ok(text) => self.route(text, own, sink),
-                Err(_) => self.route(&String::from_utf8_lossy(&bytes), own, sink),
+                Ok(text) => self.route(text, stream_request, sink),
+                Err(_) => self.route(&String::from_utf8_lossy(&bytes), stream_request, sink),
             },
-            Payload::Spooled(file) => Box::pin(self.route_spooled(file, own, sink)).await,
+            Payload::Spooled(file) => {
+                Box::pin(self.route_spooled(file, stream_request, sink)).await
+            }
         }
     }
 
@@ -99,18 +101,18 @@ impl MessageRouter {
     async fn route_spooled(
         self: &Arc<Self>,
         file: SpoolFile,
-        own: Option<u64>,
+        stream_request: Option<u64>,
         sink: &Arc<dyn MessageSink>,
     ) -> Option<RequestOutcome> {
         let read = tokio::task::spawn_blocking(|| SpooledMessage::read(file)).await;
         match read.unwrap_or_else(|error| Err(error.into())) {
             Ok(SpooledMessage::Result { id, result }) => {
-                self.complete(id, Ok(ResultBody::Spooled(result)), own)
+                self.complete(id, Ok(ResultBody::Spooled(result)), stream_request)
             }
-            Ok(SpooledMessage::Other(text)) => self.route(&text, own, sink),
+            Ok(SpooledMessage::Other(text)) => self.route(&text, stream_request, sink),
             Ok(SpooledMessage::TooLarge(id)) => {
                 let error = RpcError::new(code::INTERNAL_ERROR, too_large(MAX_IN_MEMORY as u64));
-                self.complete(id, Err(error), own)
+                self.complete(id, Err(error), stream_request)
             }
             Err(error) => {
                 warn!(server = &*self.name, "cannot read a spooled message: {error}");
@@ -127,15 +129,15 @@ impl MessageRouter {
         }
     }
 
-    /// Delivers a response to its waiting request, or returns it if that is `own`.
+    /// Delivers a response to its waiting request, or returns it if that is `stream_request`.
     fn complete(
         &self,
         id: Option<u64>,
         outcome: RequestOutcome,
-        own: Option<u64>,
+        stream_request: Option<u64>,
     ) -> Option<RequestOutcome> {
         match (id, &outcome) {
-            (Some(_), _) if id == own => return Some(outcome),
+            (Some(_), _) if id == stream_request => return Some(outcome),
             (Some(id), _) => {
                 if !self.pending.complete(id, outcome) {
                     debug!(server = &*self.name, "a response to no pending request");
@@ -152,17 +154,23 @@ impl MessageRouter {
     fn route_one(
         self: &Arc<Self>,
         text: &str,
-        own: Option<u64>,
+        stream_request: Option<u64>,
         sink: &Arc<dyn MessageSink>,
     ) -> Option<RequestOutcome> {
         match Message::parse_lenient(text) {
             Some(Message::Response { id, outcome }) => {
                 let outcome = outcome.map(|result| ResultBody::Inline(result.to_owned()));
-                return self.complete(request_number(id), outcome.map_err(RpcError::parse), own);
+                return self.complete(
+                    request_number(id),
+                    outcome.map_err(RpcError::parse),
+                    stream_request,
+                );
             }
-            Some(Message::Notification { method, params }) => self.notified(&method, params, own),
+            Some(Message::Notification { method, params }) => {
+                self.notified(&method, params, stream_request);
+            }
             Some(Message::Request { id, method, params }) => {
-                self.requested(id, &method, params, own, sink);
+                self.requested(id, &method, params, stream_request, sink);
             }
             None => {
                 let excerpt: String = text.chars().take(LOGGED).collect();
@@ -172,7 +180,7 @@ impl MessageRouter {
         None
     }
 
-    fn notified(&self, method: &str, params: Option<&RawValue>, own: Option<u64>) {
+    fn notified(&self, method: &str, params: Option<&RawValue>, stream_request: Option<u64>) {
         let empty = RawObject::new().to_raw();
         let raw_params = params.unwrap_or(&empty);
         let params = RawObject::parse(raw_params).unwrap_or_default();
@@ -195,7 +203,7 @@ impl MessageRouter {
                 }
             }
             "notifications/subscriptions/acknowledged" => {
-                if let Some(id) = subscription.or(own) {
+                if let Some(id) = subscription.or(stream_request) {
                     self.pending.acknowledge(id, raw_params.to_owned());
                 }
             }
@@ -204,7 +212,7 @@ impl MessageRouter {
                     self.pending.cancel_input_request(id.get());
                 }
             }
-            _ => self.forward_notification(method, raw_params, own),
+            _ => self.forward_notification(method, raw_params, stream_request),
         }
     }
 
@@ -220,8 +228,8 @@ impl MessageRouter {
     }
 
     /// Forwards a notification to the client of the request it arrived with, else to the only client.
-    fn forward_notification(&self, method: &str, params: &RawValue, own: Option<u64>) {
-        let requester = own.and_then(|id| self.pending.requester(id));
+    fn forward_notification(&self, method: &str, params: &RawValue, stream_request: Option<u64>) {
+        let requester = stream_request.and_then(|id| self.pending.requester(id));
         let requester = requester.or_else(|| self.pending.sole_requester());
         let (method, params) = (method.to_owned(), params.to_owned());
         match requester {
@@ -238,10 +246,10 @@ impl MessageRouter {
         id: &RawValue,
         method: &str,
         params: Option<&RawValue>,
-        own: Option<u64>,
+        stream_request: Option<u64>,
         sink: &Arc<dyn MessageSink>,
     ) {
-        let (request, requester) = match self.respondent(method, params, own) {
+        let (request, requester) = match self.respondent(method, params, stream_request) {
             Ok(found) => found,
             Err(outcome) => return self.respond(message::response(id, &outcome), sink),
         };
@@ -263,7 +271,7 @@ impl MessageRouter {
         &self,
         method: &str,
         params: Option<&RawValue>,
-        own: Option<u64>,
+        stream_request: Option<u64>,
     ) -> Result<(u64, Arc<Requester>), RpcOutcome> {
         let capability = match method {
             "ping" => return Err(Ok(RawObject::new().to_raw())),
@@ -277,8 +285,9 @@ impl MessageRouter {
             }
         };
         let declares = |requester: &Requester| declares(&*requester.client, capability);
-        let own = own.and_then(|id| Some(Attribution::Request(id, self.pending.requester(id)?)));
-        match own.unwrap_or_else(|| self.pending.attribute(declares)) {
+        let stream_request = stream_request
+            .and_then(|id| Some(Attribution::Request(id, self.pending.requester(id)?)));
+        match stream_request.unwrap_or_else(|| self.pending.attribute(declares)) {
             Attribution::Request(id, requester) if declares(&requester) => Ok((id, requester)),
             // Servers may list roots at any time. Neither a client without roots nor the gateway itself
             // is a reason to fail the call.

@@ -111,7 +111,7 @@ impl ClientChannel {
         Self { client, outbox, calls: None }
     }
 
-    /// The same channel, for a request whose calls are limited.
+    /// Adds the counter of a request whose calls are limited.
     pub(crate) fn counting(mut self, calls: Option<Arc<dyn CallCounter>>) -> Self {
         self.calls = calls;
         self

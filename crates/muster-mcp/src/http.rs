@@ -82,7 +82,7 @@ use crate::{
 /// idle connections earlier.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The same for a connection beyond the limit.
+/// [`HEAD_TIMEOUT`] of a connection beyond the limit.
 const SHORT_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a legacy request continues after its connection broke.
@@ -110,7 +110,7 @@ struct App {
     options: HttpOptions,
     /// Sessions of streamable HTTP.
     sessions: SessionTable,
-    /// The same sessions at other replicas.
+    /// The sessions of streamable HTTP at other replicas.
     replica_sessions: Option<ReplicaSessions>,
     /// Sessions of HTTP+SSE.
     sse_sessions: SessionTable,
@@ -125,7 +125,7 @@ struct App {
     draining: CancellationToken,
     /// Remaining requests are cut off: each is answered with an error.
     cut: CancellationToken,
-    /// The same, for a glance.
+    /// Whether `cut` is cancelled, for a check without a lock.
     is_cut: AtomicBool,
     /// Connections that do not take their answers are closed.
     closed: CancellationToken,

@@ -108,7 +108,7 @@ impl LegacySession {
         Self { queue: Some(queue.downgrade()), ..Self::new() }
     }
 
-    /// The same session, whose changes are recorded for other replicas, and whose input requests have unique names.
+    /// Records the changes of the session for other replicas, and gives its input requests unique names.
     pub(crate) fn shared_by(self, names: &Arc<ReplicaNames>) -> Self {
         let input_requests = PendingInputs::of_replica(names);
         Self { unshared: Some(Lock::default()), input_requests, ..self }

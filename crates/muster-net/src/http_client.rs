@@ -59,7 +59,7 @@ impl HttpRequest {
         Self::get(url, policy).with_body(Method::POST, content_type, body)
     }
 
-    /// The same request with another method, and a body.
+    /// Replaces the method, and adds a body.
     #[must_use]
     pub fn with_body(
         mut self,

@@ -26,19 +26,20 @@ const SEMANTIC_UNSURE: f32 = 0.53;
 /// of the tuning set `held` that names a product is as strong if the product's server is hidden, nor is "create an issue in
 /// Jira" where another product has `create_issue`.
 const DESPITE_ABSENT_PRODUCT: f32 = 0.6;
-/// The same for the best similarity: none of these questions is as near to a tool of another server.
+/// The best similarity from which the name of an absent product changes nothing: none of these questions is as near to a
+/// tool of another server.
 const SEMANTIC_DESPITE_ABSENT_PRODUCT: f32 = 0.65;
 /// The number of servers that are named.
 const NEAREST: usize = 3;
 
 /// The share of a query's words, by weight, that a strong match has.
 const STRONG: f32 = 0.75;
-/// The same for a possible match.
+/// The share of a query's words, by weight, that a possible match has.
 const POSSIBLE: f32 = 0.5;
 /// The share of the best score that a strong match beside it has. Tools of one server share the words of the
 /// server, so that the words alone would make all of them strong.
 const STRONG_BESIDE_BEST: f32 = 0.75;
-/// The same for a possible match.
+/// The share of the best score that a possible match beside it has.
 const POSSIBLE_BESIDE_BEST: f32 = 0.5;
 /// A query with more words is a sentence: its names, dates and values are in no description, so that the
 /// shares of this many words suffice, but at least [`LEAST_PART`] of both.
@@ -137,7 +138,7 @@ impl Index {
         self.search_words(text, admit, None, limit)
     }
 
-    /// The same, where the documents in `sure` are known to be accepted: the matches are counted faster.
+    /// Searches where the documents in `sure` are known to be accepted: the matches are counted faster.
     pub fn search_words<'a>(
         &'a self,
         text: &str,

@@ -41,7 +41,7 @@ pub(crate) fn stop_requested() -> impl Future<Output = ()> {
     stop_requested_times(1)
 }
 
-/// The same for so many signals.
+/// Resolves at the given number of signals to stop.
 pub(crate) fn stop_requested_times(times: u32) -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async move {

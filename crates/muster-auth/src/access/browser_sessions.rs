@@ -45,7 +45,7 @@ pub struct BrowserSessions {
     guard: Arc<dyn Authenticator>,
     clock: Clock,
     state: Lock<State>,
-    /// The same at all replicas, if there are several.
+    /// The sessions that all replicas share, if there are several.
     shared: Option<SharedSessions>,
     /// The token of forms for callers without a session, where everybody on this machine is an operator. With replicas,
     /// that of the first one is used by all.
@@ -90,7 +90,7 @@ impl BrowserSessions {
         Ok(Self { guard, clock, state: Lock::default(), shared: None, shared_form_token })
     }
 
-    /// The same sessions at all replicas of the gateway, in an encrypted storage.
+    /// Shares the sessions among all replicas of the gateway, in an encrypted storage.
     #[must_use]
     pub fn shared_in(self, state: Arc<dyn SharedState>) -> Self {
         Self { shared: Some(SharedSessions::new(state)), ..self }

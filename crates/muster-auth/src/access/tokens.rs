@@ -272,7 +272,7 @@ impl StaticTokens {
         (!token.is_expired(self.file.clock.now())).then_some(token)
     }
 
-    /// The same, and records that it was used. Must be called in a runtime.
+    /// The token with this secret, whose use is recorded. Must be called in a runtime.
     pub(crate) fn present(&self, secret: &str) -> Option<Arc<StaticToken>> {
         let token = self.find(secret)?;
         self.usage.record(&token.digest, self.file.clock.now());

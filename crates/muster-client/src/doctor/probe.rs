@@ -87,20 +87,20 @@ impl UrlParts {
 }
 
 /// Finds out what answers at a place.
-pub(super) async fn probe(place: &UrlParts) -> Answer {
+pub(super) async fn probe(url: &UrlParts) -> Answer {
     // TLS first: its answer is unambiguous, while TLS servers answer plain text with an alert, with nothing, or with an
     // HTTP response that explains the mistake in words of their own.
-    match ask(place, &CLIENT_HELLO).await {
+    match ask(url, &CLIENT_HELLO).await {
         Ok(response) if matches!(response.first(), Some(0x15 | 0x16)) => return Answer::Tls,
         Ok(_) => (),
         Err(answer) => return answer,
     }
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-        place.path,
-        place.authority()
+        url.path,
+        url.authority()
     );
-    match ask(place, request.as_bytes()).await {
+    match ask(url, request.as_bytes()).await {
         Ok(response) => http_answer(&response).unwrap_or(Answer::Other),
         Err(answer) => answer,
     }
@@ -118,8 +118,8 @@ fn http_answer(response: &[u8]) -> Option<Answer> {
 }
 
 /// Sends bytes and reads the beginning of the answer.
-async fn ask(place: &UrlParts, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
-    let address = (place.host.as_str(), place.port);
+async fn ask(url: &UrlParts, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
+    let address = (url.host.as_str(), url.port);
     let found = timeout(STEP, lookup_host(address)).await;
     let mut addresses = match found {
         Ok(Ok(addresses)) => addresses.peekable(),
@@ -178,8 +178,8 @@ mod tests {
             }
         });
         for scheme in ["http", "https"] {
-            let place = UrlParts::of(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
-            assert_eq!(probe(&place).await, Answer::Tls, "{scheme}");
+            let url = UrlParts::of(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
+            assert_eq!(probe(&url).await, Answer::Tls, "{scheme}");
         }
     }
 
@@ -188,13 +188,13 @@ mod tests {
         let host = |url: &str| UrlParts::of(url).unwrap().authority();
         assert_eq!(host("http://[::1]:8080/mcp"), "[::1]:8080");
         assert_eq!(host("http://h:8080/mcp"), "h:8080");
-        let place = |url: &str| UrlParts::of(url).map(|place| (place.host, place.port, place.path));
+        let url = |url: &str| UrlParts::of(url).map(|url| (url.host, url.port, url.path));
         let is = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
-        assert_eq!(place("http://localhost:9/mcp?k=v"), is("localhost", 9, "/mcp"));
-        assert_eq!(place("https://u:p@h"), is("h", 443, "/"));
-        assert_eq!(place("http://[::1]:8/x"), is("::1", 8, "/x"));
-        assert_eq!(place("http://h:port"), None);
-        assert_eq!(place("h/x"), None);
+        assert_eq!(url("http://localhost:9/mcp?k=v"), is("localhost", 9, "/mcp"));
+        assert_eq!(url("https://u:p@h"), is("h", 443, "/"));
+        assert_eq!(url("http://[::1]:8/x"), is("::1", 8, "/x"));
+        assert_eq!(url("http://h:port"), None);
+        assert_eq!(url("h/x"), None);
     }
 
     #[test]

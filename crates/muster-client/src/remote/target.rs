@@ -144,7 +144,7 @@ impl Target {
         Ok(Self { origin: Origin::Configured, ..Self::at(&url) })
     }
 
-    /// The same gateway over streamable HTTP, if its URL is known: a configured gateway serves both.
+    /// The target of this gateway over streamable HTTP, if its URL is known: a configured gateway serves both transports.
     pub fn streamable(&self) -> Option<Self> {
         match (self.transport, self.origin) {
             (GatewayTransport::StreamableHttp, _) => Some(self.clone()),
@@ -157,7 +157,7 @@ impl Target {
         }
     }
 
-    /// The same gateway, used as its operator if it is one of this user's on this machine. For commands of the user, never
+    /// The target as its operator uses it, if the gateway is one of this user's on this machine. For commands of the user, never
     /// for what agents ask for.
     #[must_use]
     pub fn as_operator(&self) -> Self {

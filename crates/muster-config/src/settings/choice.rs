@@ -102,7 +102,7 @@ choice! {
     AccessMode {
         /// Callers prove who they are: by a login, a token, or as a process of the gateway's own user.
         Private = "private",
-        /// The same, but no process is admitted for its user: the user's own clients present a token.
+        /// As `private`, but no process is admitted for its user: the user's own clients present a token.
         Token = "token",
         /// Every caller that a login does not keep out is an operator.
         Open = "open",

@@ -227,7 +227,7 @@ fn pre(label: &str, text: &str) -> Element {
     el("pre").attr("tabindex", "0").attr("aria-label", label).put(cut(text, MAX_SCHEMA))
 }
 
-/// The same call by other means.
+/// The command and the JSON that repeat a call elsewhere.
 fn repeated(cx: PageContext<'_>, name: &str, arguments: &Map<String, Value>) -> Html {
     let given = raw(arguments);
     let command =

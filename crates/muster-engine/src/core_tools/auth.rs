@@ -61,26 +61,26 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
              again in {seconds} seconds."
         )
     })?;
-    let known = match handle.visible_servers(cx.caller).has(server) {
+    let entry = match handle.visible_servers(cx.caller).has(server) {
         true => settled(handle, server).await,
         false => None,
     };
-    let Some(known) = known else {
+    let Some(entry) = entry else {
         return Err(Failure::not_found(format!(
             "Server '{server}' not found. Read the resource auth://status for the servers that \
              require a login, or call core_mcpserver_list for all."
         )));
     };
-    if !known.status.needs_login {
-        return match known.status.condition.is_up() {
+    if !entry.status.needs_login {
+        return match entry.status.condition.is_up() {
             true => Ok(format!("Server '{server}' is already authenticated and connected.").into()),
             false => Ok(format!("Server '{server}' does not require authentication.").into()),
         };
     }
     let logins = handle.principals.logins();
-    let means = AuthMethod::of(&known.server.spec.auth.clone().unwrap_or_default());
-    let wants_more = async || match logins.filter(|_| !means.is_silent()) {
-        Some(logins) => logins.needs_step_up(&person, &protected_server(&known)).await,
+    let method = AuthMethod::of(&entry.server.spec.auth.clone().unwrap_or_default());
+    let wants_more = async || match logins.filter(|_| !method.is_silent()) {
+        Some(logins) => logins.needs_step_up(&person, &protected_server(&entry)).await,
         None => false,
     };
     let more = wants_more().await;
@@ -96,14 +96,14 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         .into());
     };
     if more {
-        return challenge(handle, logins, &person, &known).await;
+        return challenge(handle, logins, &person, &entry).await;
     }
-    match handle.principals.connect_silently(&person, &known).await {
+    match handle.principals.connect_silently(&person, &entry).await {
         Ok(counts) => Ok(connected(server, counts).into()),
-        Err(error) if means.is_silent() => Err(not_silently(server, means, &error).into()),
-        Err(LoginError::Required) => challenge(handle, logins, &person, &known).await,
+        Err(error) if method.is_silent() => Err(not_silently(server, method, &error).into()),
+        Err(LoginError::Required) => challenge(handle, logins, &person, &entry).await,
         Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause).into()),
-        Err(_) if wants_more().await => challenge(handle, logins, &person, &known).await,
+        Err(_) if wants_more().await => challenge(handle, logins, &person, &entry).await,
         Err(error) => Err(format!(
             "Failed to connect to '{server}': {error}\n\nIf it does not work after a while, log out \
              with core_auth_logout and log in again."
@@ -126,8 +126,8 @@ fn connected(server: &str, counts: Counts) -> String {
     )
 }
 
-fn not_silently(server: &str, means: AuthMethod, error: &LoginError) -> String {
-    let (what, hint) = match means {
+fn not_silently(server: &str, method: AuthMethod, error: &LoginError) -> String {
+    let (what, hint) = match method {
         AuthMethod::Exchanged => (
             "RFC 8693 token exchange failed",
             "Log in to muster again; if that does not help, check auth.tokenExchange of the server.",
@@ -151,11 +151,11 @@ async fn challenge(
     handle: &Handle,
     logins: &Arc<dyn LoginService>,
     person: &LoginSubject,
-    known: &ServerEntry,
+    entry: &ServerEntry,
 ) -> ToolReply {
-    let server = &known.server.name;
+    let server = &entry.server.name;
     let arrived = Arc::new(LoginCompleted(Arc::downgrade(&handle.principals)));
-    match logins.begin(person, &protected_server(known), arrived).await {
+    match logins.begin(person, &protected_server(entry), arrived).await {
         Ok(auth_url) => {
             let text = format!(
                 "Authentication Required\n\nServer: {server}\nStatus: Authentication required for \

@@ -148,14 +148,14 @@ pub(super) fn named(description: &str) -> Value {
 }
 
 /// A caller's session at a server; none if the server is stopped.
-fn session(handle: &Handle, cx: CallContext<'_>, known: &ServerEntry) -> Option<McpServerSession> {
+fn session(handle: &Handle, cx: CallContext<'_>, entry: &ServerEntry) -> Option<McpServerSession> {
     let (session_status, connected_at, tools_count) =
-        match handle.principals.standing(&cx.caller.owner(), &known.server.name) {
+        match handle.principals.standing(&cx.caller.owner(), &entry.server.name) {
             OwnerStanding::Connected { counts, since } => {
                 (LoginState::Connected, Some(status::moment(since)), Some(counts.tools))
             }
-            OwnerStanding::None if known.status.condition.is_down() => return None,
-            _ => (login_state(handle, cx.caller, known), None, None),
+            OwnerStanding::None if entry.status.condition.is_down() => return None,
+            _ => (login_state(handle, cx.caller, entry), None, None),
         };
     Some(McpServerSession { session_status, connected_at, tools_count })
 }
@@ -216,18 +216,18 @@ pub(super) fn redacted(settings: &IndexMap<String, String>) -> IndexMap<String, 
 
 fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     let (view, visible) = (handle.now(), handle.visible_servers(cx.caller));
-    let known: Vec<&ServerEntry> = view
+    let entries: Vec<&ServerEntry> = view
         .servers
         .values()
-        .map(|known| &**known)
-        .filter(|known| visible.has(&known.server.name))
+        .map(|entry| &**entry)
+        .filter(|entry| visible.has(&entry.server.name))
         .collect();
     let (all, verbose) = (args.flag("showAll"), args.flag("verbose"));
     let has_failed = |entry: &ServerEntry| {
         matches!(entry.status.condition, ServerCondition::Failed | ServerCondition::Unreachable)
     };
     let (hidden, shown): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
-        known.into_iter().partition(|entry| !all && has_failed(entry));
+        entries.into_iter().partition(|entry| !all && has_failed(entry));
     let shown = shown.into_iter();
     let infos = shown.map(|entry| {
         let session = session(handle, cx, entry);

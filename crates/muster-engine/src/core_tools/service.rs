@@ -80,14 +80,14 @@ fn find(handle: &Handle, caller: &Caller, name: &str) -> Option<ServiceStatus> {
     if name == AGGREGATOR {
         return Some(aggregator(handle, &view, &visible));
     }
-    if let Some(known) = view.servers.get(name) {
-        return visible.has(name).then(|| server(known));
+    if let Some(entry) = view.servers.get(name) {
+        return visible.has(name).then(|| server(entry));
     }
     handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }
 
-fn server(known: &ServerEntry) -> ServiceStatus {
-    let (spec, status) = (&known.server.spec, &known.status);
+fn server(entry: &ServerEntry) -> ServiceStatus {
+    let (spec, status) = (&entry.server.spec, &entry.status);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
     let args: Vec<String> = redact::arguments(&spec.args);
@@ -107,7 +107,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
     );
     put("family", json!(family(spec)));
     put("health", json!(status.condition.health()));
-    put("name", json!(known.server.name));
+    put("name", json!(entry.server.name));
     put("state", json!(status.condition.state()));
     put("timeout", json!(spec.timeout));
     put("toolPrefix", json!(spec.tool_prefix));
@@ -129,9 +129,9 @@ fn server(known: &ServerEntry) -> ServiceStatus {
         put("protocolVersion", json!(protocol));
     }
     put("restartCount", json!(status.restarts));
-    put("tools", json!(known.counts.tools));
+    put("tools", json!(entry.counts.tools));
     ServiceStatus {
-        name: known.server.name.clone(),
+        name: entry.server.name.clone(),
         service_type: "MCPServer".to_owned(),
         state: status.condition.state(),
         health: status.condition.health(),
@@ -144,7 +144,7 @@ fn server(known: &ServerEntry) -> ServiceStatus {
 fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> ServiceStatus {
     let settings = &view.settings.aggregator;
     let GatewaySnapshot { catalog, policy, .. } = visible.snapshot();
-    let servers = || view.servers.values().filter(|known| visible.has(&known.server.name));
+    let servers = || view.servers.values().filter(|entry| visible.has(&entry.server.name));
     let tools = || catalog.callable().filter(|(_, entry)| entry.is_upstream());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))
@@ -162,7 +162,7 @@ fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> Service
         "port": settings.port,
         "prompts": catalog.prompts().count(),
         "resources": catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND).count(),
-        "servers_connected": servers().filter(|known| known.status.condition.is_up()).count(),
+        "servers_connected": servers().filter(|entry| entry.status.condition.is_up()).count(),
         "servers_total": servers().count(),
         "service_type": "aggregator",
         "tools": tools().count(),
@@ -182,11 +182,11 @@ fn aggregator(handle: &Handle, view: &View, visible: &VisibleServers) -> Service
 
 fn list(handle: &Handle, caller: &Caller) -> Reply {
     let (view, visible) = (handle.now(), handle.visible_servers(caller));
-    let servers = view.servers.values().filter(|known| visible.has(&known.server.name));
+    let servers = view.servers.values().filter(|entry| visible.has(&entry.server.name));
     let instances = handle.services.all();
     let instances = instances.iter().map(|instance| instance::status(handle, instance));
     let services: Vec<ServiceStatus> = std::iter::once(aggregator(handle, &view, &visible))
-        .chain(servers.map(|known| server(known)))
+        .chain(servers.map(|entry| server(entry)))
         .chain(instances)
         .collect();
     object(&ServiceList { total: services.len(), services })
@@ -227,15 +227,15 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
     let unknown =
         || Failure::not_found(format!("Failed to start service: service {name} not found"));
-    let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    let known = match known.status.condition {
+    let entry = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
+    let entry = match entry.status.condition {
         ServerCondition::Running | ServerCondition::Connected => return already(),
         ServerCondition::AwaitingApproval => return Err(awaits_approval("start", name).into()),
         // Another call starts it.
-        ServerCondition::Starting => handle.wait_until_settled(name, known.status.generation).await,
+        ServerCondition::Starting => handle.wait_until_settled(name, entry.status.generation).await,
         _ => handle.set_running(name, true).await,
     };
-    began(&*known.ok_or_else(unknown)?, "start")?;
+    began(&*entry.ok_or_else(unknown)?, "start")?;
     Ok(format!("Successfully started service '{name}'").into())
 }
 
@@ -249,14 +249,14 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply 
     if name == AGGREGATOR {
         return Err(itself("restart").into());
     }
-    let now = handle.now().servers.get(name).map(|known| known.status.condition);
+    let now = handle.now().servers.get(name).map(|entry| entry.status.condition);
     if now == Some(ServerCondition::AwaitingApproval) {
         return Err(awaits_approval("restart", name).into());
     }
-    let known = handle.set_running(name, true).await;
+    let entry = handle.set_running(name, true).await;
     let unknown =
         || Failure::not_found(format!("Failed to restart service: service {name} not found"));
-    began(&*known.ok_or_else(unknown)?, "restart")?;
+    began(&*entry.ok_or_else(unknown)?, "restart")?;
     Ok(format!("Successfully restarted service '{name}'").into())
 }
 
@@ -274,9 +274,9 @@ async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
     let unknown =
         || Failure::not_found(format!("Failed to stop service: service {name} not found"));
-    let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    if known.status.condition.is_down()
-        || known.status.condition == ServerCondition::AwaitingApproval
+    let entry = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
+    if entry.status.condition.is_down()
+        || entry.status.condition == ServerCondition::AwaitingApproval
     {
         return Ok(format!("Service '{name}' is already stopped").into());
     }
@@ -284,28 +284,28 @@ async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     Ok(format!("Successfully stopped service '{name}'").into())
 }
 
-fn awaits_approval(what: &str, name: &str) -> String {
+fn awaits_approval(operation: &str, name: &str) -> String {
     format!(
-        "Failed to {what} service: {name} was added or changed by an agent and awaits approval; an operator \
+        "Failed to {operation} service: {name} was added or changed by an agent and awaits approval; an operator \
          approves it with: muster approve mcpserver {name}"
     )
 }
 
 /// The gateway does not stop itself for a client.
-fn itself(what: &str) -> String {
+fn itself(operation: &str) -> String {
     format!(
-        "Failed to {what} service: {AGGREGATOR} is the gateway that answers this call; {what} the muster process instead"
+        "Failed to {operation} service: {AGGREGATOR} is the gateway that answers this call; {operation} the muster process instead"
     )
 }
 
 /// Checks that a server that was started is up.
-fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
-    let name = &known.server.name;
-    match known.status.condition {
+fn began(entry: &ServerEntry, operation: &str) -> Result<(), String> {
+    let name = &entry.server.name;
+    match entry.status.condition {
         ServerCondition::Running | ServerCondition::Connected => Ok(()),
         ServerCondition::AuthRequired => Err(format!(
             "Service '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
-             log in; core_service_{what} cannot be used for that, because authentication is per \
+             log in; core_service_{operation} cannot be used for that, because authentication is per \
              session"
         )),
         ServerCondition::Starting
@@ -315,8 +315,8 @@ fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
         | ServerCondition::Failed
         | ServerCondition::Unreachable
         | ServerCondition::AwaitingApproval => {
-            let error = known.status.error.as_deref().unwrap_or("it was stopped meanwhile");
-            Err(format!("Failed to {what} service {name}: {error}"))
+            let error = entry.status.error.as_deref().unwrap_or("it was stopped meanwhile");
+            Err(format!("Failed to {operation} service {name}: {error}"))
         }
     }
 }

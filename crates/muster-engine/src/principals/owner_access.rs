@@ -21,7 +21,7 @@ use crate::supervisor::UnitId;
 #[derive(Debug)]
 pub(super) struct ObservedAccess {
     access: Arc<dyn AccessTokenSource>,
-    own: Weak<OwnerConnections>,
+    connections: Weak<OwnerConnections>,
     server: String,
     id: UnitId,
     changes: broadcast::Sender<Change>,
@@ -30,22 +30,28 @@ pub(super) struct ObservedAccess {
 impl ObservedAccess {
     pub(super) fn new(
         access: Arc<dyn AccessTokenSource>,
-        own: &Arc<OwnerConnections>,
+        connections: &Arc<OwnerConnections>,
         server: &str,
         id: UnitId,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        Self { access, own: Arc::downgrade(own), server: server.to_owned(), id, changes }
+        Self {
+            access,
+            connections: Arc::downgrade(connections),
+            server: server.to_owned(),
+            id,
+            changes,
+        }
     }
 
     fn noticed(&self, token: Result<BearerToken, LoginError>) -> Result<BearerToken, LoginError> {
         if let Err(error @ (LoginError::Required | LoginError::Refused(_))) = &token
-            && let Some(own) = self.own.upgrade()
-            && own.has(&self.server, self.id)
+            && let Some(connections) = self.connections.upgrade()
+            && connections.has(&self.server, self.id)
         {
-            own.disconnect(&self.server, &self.changes);
-            own.note_sso(&self.server, Some(sso_error(error)));
-            own.schedule_retry(&self.server, Instant::now());
+            connections.disconnect(&self.server, &self.changes);
+            connections.note_sso(&self.server, Some(sso_error(error)));
+            connections.schedule_retry(&self.server, Instant::now());
         }
         token
     }
@@ -68,7 +74,7 @@ impl AccessTokenSource for ObservedAccess {
 /// An owner's connection as a backend. It serves this owner alone, whatever snapshot it is in.
 #[derive(Debug)]
 pub(super) struct OwnerBackend<B> {
-    own: Weak<OwnerConnections>,
+    connections: Weak<OwnerConnections>,
     owner: Owner,
     server: String,
     id: UnitId,
@@ -76,9 +82,14 @@ pub(super) struct OwnerBackend<B> {
 }
 
 impl<B: Backend> OwnerBackend<B> {
-    pub(super) fn new(own: &Arc<OwnerConnections>, server: &str, id: UnitId, backend: B) -> Self {
-        let (own, owner) = (Arc::downgrade(own), own.owner.clone());
-        Self { own, owner, server: server.to_owned(), id, backend }
+    pub(super) fn new(
+        connections: &Arc<OwnerConnections>,
+        server: &str,
+        id: UnitId,
+        backend: B,
+    ) -> Self {
+        let (connections, owner) = (Arc::downgrade(connections), connections.owner.clone());
+        Self { connections, owner, server: server.to_owned(), id, backend }
     }
 
     fn is_for(&self, cx: CallContext<'_>) -> Result<(), CallError> {
@@ -95,7 +106,10 @@ impl<B: Backend> OwnerBackend<B> {
 
     /// Explains an error that was caused by an expired token.
     fn explained<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
-        let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
+        let over = self
+            .connections
+            .upgrade()
+            .is_none_or(|connections| !connections.has(&self.server, self.id));
         match result {
             Err(CallError::Unavailable { .. }) if over => {
                 let server = &self.server;

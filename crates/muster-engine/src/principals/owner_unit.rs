@@ -34,14 +34,14 @@ use crate::{
 /// Connects a server for an owner and waits for the result. A failed connection is removed.
 pub(super) async fn connect(
     principals: &Arc<Principals>,
-    own: &Arc<OwnerConnections>,
-    known: &ServerEntry,
+    connections: &Arc<OwnerConnections>,
+    entry: &ServerEntry,
     access: Arc<dyn AccessTokenSource>,
     id: u64,
 ) -> Result<Counts, NotConnected> {
-    let (deps, server, id) = (&principals.deps, &known.server, UnitId(id));
+    let (deps, server, id) = (&principals.deps, &entry.server, UnitId(id));
     let (status, mut statuses) = watch::channel(ServerStatus::idle(server.spec.kind));
-    let watched = ObservedAccess::new(access, own, &server.name, id, deps.changes.clone());
+    let watched = ObservedAccess::new(access, connections, &server.name, id, deps.changes.clone());
     let unit_deps = unit::Deps {
         connect: Arc::new(AuthenticatedConnector {
             connect: Arc::clone(&deps.connect),
@@ -50,7 +50,7 @@ pub(super) async fn connect(
         // Each check would use the token of its owner, who may be idle.
         timing: Timing { check_interval: None, ..deps.timing },
         observer: Arc::new(Observer {
-            own: Arc::downgrade(own),
+            connections: Arc::downgrade(connections),
             principals: Arc::downgrade(principals),
         }),
         retry: unit::Retry::ExceptLogin,
@@ -59,30 +59,30 @@ pub(super) async fn connect(
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
     deps.tasks.spawn(unit.run());
-    own.begin(OwnerConnection {
+    connections.begin(OwnerConnection {
         id,
         server: Arc::clone(server),
-        generation: known.status.generation,
+        generation: entry.status.generation,
         desired,
         status,
         offered: None,
     });
     // Started last, so that no update is missed.
-    own.change(&server.name, id, &deps.changes, |link| {
+    connections.change(&server.name, id, &deps.changes, |link| {
         supervisor::set_running(&link.desired, true);
     });
     let settled =
         statuses.wait_for(|status| status.generation == 1 && !status.condition.is_transitional());
     let status = settled.await.map(|status| status.clone());
-    match (own.standing(&server.name), status) {
+    match (connections.standing(&server.name), status) {
         (OwnerStanding::Connected { counts, .. }, _) => Ok(counts),
         (_, Ok(status)) if status.condition != ServerCondition::AuthRequired => {
-            own.disconnect(&server.name, &deps.changes);
+            connections.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Failed(status.error.unwrap_or_else(|| "it is gone".to_owned())))
         }
         // The connection removes itself when its token is rejected.
         (_, Ok(_) | Err(_)) => {
-            own.disconnect(&server.name, &deps.changes);
+            connections.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Login)
         }
     }
@@ -104,21 +104,23 @@ impl Connector for AuthenticatedConnector {
 
 /// Applies the updates of an owner's unit.
 struct Observer {
-    own: Weak<OwnerConnections>,
+    connections: Weak<OwnerConnections>,
     principals: Weak<Principals>,
 }
 
 impl UnitObserver for Observer {
     fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
-        if let (Some(own), Some(principals)) = (self.own.upgrade(), self.principals.upgrade()) {
-            take_in(&own, &principals, name, id, update);
+        if let (Some(connections), Some(principals)) =
+            (self.connections.upgrade(), self.principals.upgrade())
+        {
+            take_in(&connections, &principals, name, id, update);
         }
         Box::pin(std::future::ready(()))
     }
 }
 
 fn take_in(
-    own: &Arc<OwnerConnections>,
+    connections: &Arc<OwnerConnections>,
     principals: &Principals,
     name: &str,
     id: UnitId,
@@ -127,16 +129,17 @@ fn take_in(
     let deps = &principals.deps;
     let prefix = deps.view.borrow().settings.aggregator.prefix().to_owned();
     match update {
-        UnitUpdate::StatusChanged(status) => own.change(name, id, &deps.changes, |link| {
+        UnitUpdate::StatusChanged(status) => connections.change(name, id, &deps.changes, |link| {
             link.status.send_replace(status);
         }),
         UnitUpdate::Connected(status, listing, backend) => {
             let Some(breaker) = breaker(deps, name) else { return };
             breaker.close();
-            own.change(name, id, &deps.changes, |link| {
+            connections.change(name, id, &deps.changes, |link| {
                 let limited =
                     Limited::for_server(backend, &link.server, deps.calls_at_once, breaker);
-                let backend: Arc<dyn Backend> = Arc::new(OwnerBackend::new(own, name, id, limited));
+                let backend: Arc<dyn Backend> =
+                    Arc::new(OwnerBackend::new(connections, name, id, limited));
                 let source = server_offer::source(&prefix, &link.server, &listing);
                 let since = Timestamp::now();
                 tracing::debug!(server = name, "connected for one person: {:?}", counts(&source));
@@ -145,31 +148,31 @@ fn take_in(
             });
         }
         UnitUpdate::Relisted(listing) => {
-            relisted(own, &deps.changes, (name, id), &prefix, &listing);
+            relisted(connections, &deps.changes, (name, id), &prefix, &listing);
         }
         UnitUpdate::Disconnected(status) if status.condition == ServerCondition::AuthRequired => {
-            own.change(name, id, &deps.changes, |link| {
+            connections.change(name, id, &deps.changes, |link| {
                 link.status.send_replace(status);
             });
-            if own.has(name, id) {
-                own.disconnect(name, &deps.changes);
-                own.note_sso(name, Some("the server does not accept the token".to_owned()));
-                own.schedule_retry(name, Instant::now());
+            if connections.has(name, id) {
+                connections.disconnect(name, &deps.changes);
+                connections.note_sso(name, Some("the server does not accept the token".to_owned()));
+                connections.schedule_retry(name, Instant::now());
             }
         }
-        UnitUpdate::Disconnected(status) => own.change(name, id, &deps.changes, |link| {
+        UnitUpdate::Disconnected(status) => connections.change(name, id, &deps.changes, |link| {
             link.offered = None;
             link.status.send_replace(status);
         }),
-        UnitUpdate::ResourceUpdated(uri) if own.has(name, id) => {
+        UnitUpdate::ResourceUpdated(uri) if connections.has(name, id) => {
             let view = deps.view.borrow();
-            let server = view.servers.get(name).map(|known| known.server.prefix().to_owned());
+            let server = view.servers.get(name).map(|entry| entry.server.prefix().to_owned());
             let uri = match server {
                 Some(server) if !uri.contains("://") => exposed_name(&prefix, &server, &uri),
                 Some(_) | None => uri,
             };
             // An error means that there is no listener.
-            drop(deps.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
+            drop(deps.changes.send(Change::Resource { uri }.for_owner(connections.owner.clone())));
         }
         UnitUpdate::ResourceUpdated(_) => (),
     }
@@ -177,17 +180,17 @@ fn take_in(
 
 /// The circuit breaker of a server; none if it was deleted meanwhile.
 fn breaker(deps: &Deps, server: &str) -> Option<Arc<CircuitBreaker>> {
-    deps.view.borrow().servers.get(server).map(|known| Arc::clone(&known.breaker))
+    deps.view.borrow().servers.get(server).map(|entry| Arc::clone(&entry.breaker))
 }
 
 fn relisted(
-    own: &OwnerConnections,
+    connections: &OwnerConnections,
     changes: &broadcast::Sender<Change>,
     (name, id): (&str, UnitId),
     prefix: &str,
     listing: &ServerListing,
 ) {
-    own.change(name, id, changes, |link| {
+    connections.change(name, id, changes, |link| {
         if let Some(offered) = &mut link.offered {
             offered.source = server_offer::source(prefix, &link.server, listing);
         }

@@ -101,17 +101,17 @@ impl Reconciler {
                 }
             }
             ClassEdit::Update(draft) => {
-                let known = self.files.classes.get(&draft.name);
-                let known = known.ok_or_else(|| unknown(&draft.name))?;
-                let class = draft.clone().update(&known.class).map_err(ClassError::Invalid)?;
-                match store.replace_class(known, &class).await {
+                let file = self.files.classes.get(&draft.name);
+                let file = file.ok_or_else(|| unknown(&draft.name))?;
+                let class = draft.clone().update(&file.class).map_err(ClassError::Invalid)?;
+                match store.replace_class(file, &class).await {
                     Err(WriteError::Gone(_)) => Err(unknown(&draft.name).into()),
                     written => Ok(written?),
                 }
             }
             ClassEdit::Delete(name) => {
-                let known = self.files.classes.get(name).ok_or_else(|| unknown(name))?;
-                match store.delete(&known.path).await {
+                let file = self.files.classes.get(name).ok_or_else(|| unknown(name))?;
+                match store.delete(&file.path).await {
                     Err(WriteError::Gone(_)) => Err(unknown(name).into()),
                     written => Ok(written?),
                 }

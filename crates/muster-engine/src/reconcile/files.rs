@@ -60,7 +60,7 @@ impl Reconciler {
         }
         let call_failures = self.files.settings.aggregator.limits.call_failures;
         if before.settings.aggregator.limits.call_failures != call_failures {
-            self.servers.values().for_each(|known| known.breaker.set_threshold(call_failures));
+            self.servers.values().for_each(|entry| entry.breaker.set_threshold(call_failures));
         }
         let servers_differ = self.take_servers(origin);
         let workflows_differ = self.take_workflows(&before.workflows, origin);
@@ -95,16 +95,16 @@ impl Reconciler {
                     self.add(file, origin);
                     differ = true;
                 }
-                Some(known)
-                    if known.server.spec != file.server.spec
-                        || known.secret_changes != file.secret_changes =>
+                Some(entry)
+                    if entry.server.spec != file.server.spec
+                        || entry.secret_changes != file.secret_changes =>
                 {
-                    self.change(&known, file);
+                    self.change(&entry, file);
                     differ = true;
                 }
-                Some(_) => self.note(&name, |known| {
-                    known.path = file.path;
-                    known.server = file.server;
+                Some(_) => self.note(&name, |entry| {
+                    entry.path = file.path;
+                    entry.server = file.server;
                 }),
             }
         }
@@ -125,7 +125,7 @@ impl Reconciler {
     /// Reports rules and limits that match nothing.
     pub(super) fn check_policies(&mut self) {
         let (there, away): (Vec<&McpServer>, Vec<&McpServer>) =
-            self.servers.values().map(|known| &*known.server).partition(|server| {
+            self.servers.values().map(|entry| &*entry.server).partition(|server| {
                 self.state.backends.contains_key(&BackendName::new(server.name.as_str()))
             });
         let prefix = self.files.settings.aggregator.prefix();
@@ -182,17 +182,17 @@ impl Reconciler {
             .catalog
             .sources()
             .filter_map(|source| {
-                let known = self.servers.get(source.backend.as_str())?;
-                Some(server_offer::renamed(settings.aggregator.prefix(), &known.server, source))
+                let entry = self.servers.get(source.backend.as_str())?;
+                Some(server_offer::renamed(settings.aggregator.prefix(), &entry.server, source))
             })
             .collect();
         for source in sources {
             self.state.catalog = self.state.catalog.with(source);
         }
         for (name, source) in &mut self.lost {
-            if let Some(known) = self.servers.get(name) {
+            if let Some(entry) = self.servers.get(name) {
                 let prefix = settings.aggregator.prefix();
-                *source = Arc::new(server_offer::renamed(prefix, &known.server, source));
+                *source = Arc::new(server_offer::renamed(prefix, &entry.server, source));
             }
         }
     }
@@ -207,7 +207,7 @@ impl Reconciler {
         if !is_pending {
             self.supervisor.add(&server);
         }
-        let known = ServerEntry {
+        let entry = ServerEntry {
             server: Arc::clone(&server),
             path,
             secret_changes,
@@ -221,7 +221,7 @@ impl Reconciler {
                 self.files.settings.aggregator.limits.call_failures,
             ),
         };
-        self.servers.insert(server.name.clone(), Arc::new(known));
+        self.servers.insert(server.name.clone(), Arc::new(entry));
         if origin == Origin::Edited {
             self.tell_of(Reason::McpServerCreated, &server);
         }
@@ -231,7 +231,7 @@ impl Reconciler {
     }
 
     /// Takes a server off until an operator approves its change, or in again once one did.
-    fn change_approval(&mut self, known: &ServerEntry, file: ServerFile) {
+    fn change_approval(&mut self, entry: &ServerEntry, file: ServerFile) {
         let ServerFile { path, server, secret_changes } = file;
         let (name, is_pending) = (server.name.clone(), server.spec.is_pending());
         let backend = BackendName::new(name.as_str());
@@ -244,13 +244,13 @@ impl Reconciler {
             true => ServerStatus::awaiting_approval(),
             false => ServerStatus::idle(server.spec.kind),
         };
-        let generation = known.status.generation;
-        self.note(&name, |known| {
-            known.path = path;
-            known.secret_changes = secret_changes;
-            known.server = Arc::clone(&server);
-            known.status = ServerStatus { generation, ..status };
-            known.counts = Counts::default();
+        let generation = entry.status.generation;
+        self.note(&name, |entry| {
+            entry.path = path;
+            entry.secret_changes = secret_changes;
+            entry.server = Arc::clone(&server);
+            entry.status = ServerStatus { generation, ..status };
+            entry.counts = Counts::default();
         });
         if !is_pending {
             self.supervisor.add(&server);
@@ -261,16 +261,16 @@ impl Reconciler {
         self.tell_of(Reason::McpServerUpdated, &server);
     }
 
-    fn change(&mut self, known: &ServerEntry, file: ServerFile) {
-        if known.server.spec.is_pending() || file.server.spec.is_pending() {
-            return self.change_approval(known, file);
+    fn change(&mut self, entry: &ServerEntry, file: ServerFile) {
+        if entry.server.spec.is_pending() || file.server.spec.is_pending() {
+            return self.change_approval(entry, file);
         }
         let ServerFile { path, server, secret_changes } = file;
-        let (before, after) = (&known.server.spec, &server.spec);
+        let (before, after) = (&entry.server.spec, &server.spec);
         let name = &server.name;
         let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
-        let has_other_secrets = known.secret_changes != secret_changes;
+        let has_other_secrets = entry.secret_changes != secret_changes;
         let restart =
             (before.needs_restart(after) || has_other_secrets) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
@@ -278,13 +278,13 @@ impl Reconciler {
         if before.call_timeout != after.call_timeout {
             self.limit(&server);
         }
-        self.note(name, |known| {
-            known.path = path;
-            known.secret_changes = secret_changes;
-            known.server = Arc::clone(&server);
-            if kind_differs && known.status.condition.is_down() {
-                known.status = ServerStatus {
-                    generation: known.status.generation,
+        self.note(name, |entry| {
+            entry.path = path;
+            entry.secret_changes = secret_changes;
+            entry.server = Arc::clone(&server);
+            if kind_differs && entry.status.condition.is_down() {
+                entry.status = ServerStatus {
+                    generation: entry.status.generation,
                     ..ServerStatus::idle(after.kind)
                 };
             }
@@ -314,8 +314,8 @@ impl Reconciler {
         self.deps.store.forget_listing(name);
         self.state.backends.remove(&backend);
         self.state.catalog = self.state.catalog.without(&backend);
-        if let Some(known) = self.servers.remove(name) {
-            self.tell_of(Reason::McpServerDeleted, &known.server);
+        if let Some(entry) = self.servers.remove(name) {
+            self.tell_of(Reason::McpServerDeleted, &entry.server);
         }
     }
 

@@ -24,54 +24,54 @@ impl Reconciler {
     /// Applies an update, publishes the state and records the events, in this order: what an event says is so for
     /// those who look after reading it.
     pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
-        let Some(known) = self.servers.get(name).cloned() else { return };
+        let Some(entry) = self.servers.get(name).cloned() else { return };
         match update {
             UnitUpdate::StatusChanged(status) => {
                 // Its tools are unknown until someone logs in, but its family counts.
                 if status.condition == ServerCondition::AuthRequired
-                    && known.server.spec.family.is_some()
+                    && entry.server.spec.family.is_some()
                 {
                     let prefix = self.files.settings.aggregator.prefix();
-                    let source = server_offer::awaiting_login(prefix, &known.server);
+                    let source = server_offer::awaiting_login(prefix, &entry.server);
                     self.state.catalog = self.state.catalog.with(source);
                 }
-                self.recall_listing(&known.server, status.condition);
-                self.note(name, |known| known.status = status.clone());
+                self.recall_listing(&entry.server, status.condition);
+                self.note(name, |entry| entry.status = status.clone());
                 self.publish();
-                self.tell(&known, &status);
+                self.tell(&entry, &status);
             }
             UnitUpdate::Connected(status, listing, backend) => {
-                known.breaker.close();
+                entry.breaker.close();
                 self.connections.insert(name.to_owned(), backend);
-                self.limit(&known.server);
+                self.limit(&entry.server);
                 self.lost.remove(name);
-                self.note(name, |known| known.status = status.clone());
-                let counts = self.publish_listing(&known, &listing);
-                self.tell(&known, &status);
-                self.tell_tools(&known.server, counts);
+                self.note(name, |entry| entry.status = status.clone());
+                let counts = self.publish_listing(&entry, &listing);
+                self.tell(&entry, &status);
+                self.tell_tools(&entry.server, counts);
             }
             UnitUpdate::Relisted(listing) => {
-                let counts = self.publish_listing(&known, &listing);
-                self.tell_tools(&known.server, counts);
+                let counts = self.publish_listing(&entry, &listing);
+                self.tell_tools(&entry.server, counts);
             }
             UnitUpdate::Disconnected(status) => {
                 self.connections.remove(name);
                 self.state.backends.remove(&BackendName::new(name));
                 self.keep_listing(name, status.condition);
-                self.recall_listing(&known.server, status.condition);
-                self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
-                self.note(name, |known| {
-                    known.status = status.clone();
-                    known.counts = Counts::default();
+                self.recall_listing(&entry.server, status.condition);
+                self.state.catalog = self.state.catalog.with(server_offer::nothing(&entry.server));
+                self.note(name, |entry| {
+                    entry.status = status.clone();
+                    entry.counts = Counts::default();
                 });
                 self.publish();
-                self.tell(&known, &status);
+                self.tell(&entry, &status);
             }
             UnitUpdate::ResourceUpdated(uri) => {
                 let prefix = self.files.settings.aggregator.prefix();
                 let uri = match uri.contains("://") {
                     true => uri,
-                    false => exposed_name(prefix, known.server.prefix(), &uri),
+                    false => exposed_name(prefix, entry.server.prefix(), &uri),
                 };
                 // An error means that there is no listener.
                 drop(self.outputs.changes.send(Change::Resource { uri }));
@@ -82,8 +82,8 @@ impl Reconciler {
     /// Applies the limits of a server to its connection. Calls in flight keep those they began with.
     pub(super) fn limit(&mut self, server: &McpServer) {
         let Some(backend) = self.connections.get(&server.name) else { return };
-        let Some(known) = self.servers.get(&server.name) else { return };
-        let (at_once, breaker) = (self.deps.calls_at_once, Arc::clone(&known.breaker));
+        let Some(entry) = self.servers.get(&server.name) else { return };
+        let (at_once, breaker) = (self.deps.calls_at_once, Arc::clone(&entry.breaker));
         let limited = Limited::for_server(Arc::clone(backend), server, at_once, breaker);
         self.state.backends.insert(BackendName::new(server.name.as_str()), Arc::new(limited));
     }
@@ -129,30 +129,30 @@ impl Reconciler {
 
     /// A server that a caller has logged in to counts as up.
     pub(super) fn logged_in(&mut self, name: &str) {
-        let kind = self.servers.get(name).map(|known| known.server.spec.kind);
+        let kind = self.servers.get(name).map(|entry| entry.server.spec.kind);
         let Some(kind) = kind else { return };
-        self.note(name, |known| {
-            if known.status.condition == ServerCondition::AuthRequired {
-                known.status.condition = ServerCondition::up(kind);
+        self.note(name, |entry| {
+            if entry.status.condition == ServerCondition::AuthRequired {
+                entry.status.condition = ServerCondition::up(kind);
             }
         });
         self.publish_view();
     }
 
     /// Puts the tools, resources and prompts of a server into the catalog.
-    fn publish_listing(&mut self, known: &ServerEntry, listing: &ServerListing) -> Counts {
+    fn publish_listing(&mut self, entry: &ServerEntry, listing: &ServerListing) -> Counts {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
-        let source = server_offer::source(&prefix, &known.server, listing);
+        let source = server_offer::source(&prefix, &entry.server, listing);
         let counts = Counts {
             tools: source.own_tools().len(),
             resources: source.resources.len(),
             prompts: source.prompts.len(),
         };
-        self.store_listing(&known.server, listing);
+        self.store_listing(&entry.server, listing);
         self.warn_of_collisions(&source);
         self.state.catalog = self.state.catalog.with(source);
-        self.note(&known.server.name, |known| known.counts = counts);
-        let server = &known.server;
+        self.note(&entry.server.name, |entry| entry.counts = counts);
+        let server = &entry.server;
         let family = server.spec.family.as_ref().map(|family| family.name.as_str());
         let theirs = [Some(server.prefix()), family];
         let theirs = theirs.map(|name| name.map(|name| format!("{prefix}_{name}_")));
@@ -187,14 +187,14 @@ impl Reconciler {
 
     /// Warns of a family whose servers are not selected by the same argument.
     fn warn_of_family(&self, name: &str) {
-        let family = |known: &Arc<ServerEntry>| known.server.spec.family.clone();
+        let family = |entry: &Arc<ServerEntry>| entry.server.spec.family.clone();
         let Some(own) = self.servers.get(name).and_then(family) else { return };
-        let others = self.servers.values().filter(|known| {
-            family(known).is_some_and(|other| {
+        let others = self.servers.values().filter(|entry| {
+            family(entry).is_some_and(|other| {
                 other.name == own.name && other.instance_arg != own.instance_arg
             })
         });
-        let others: Vec<&str> = others.map(|known| known.server.name.as_str()).collect();
+        let others: Vec<&str> = others.map(|entry| entry.server.name.as_str()).collect();
         if !others.is_empty() {
             tracing::warn!(
                 server = name,
@@ -206,19 +206,19 @@ impl Reconciler {
     }
 
     pub(super) fn note(&mut self, name: &str, change: impl FnOnce(&mut ServerEntry)) {
-        if let Some(known) = self.servers.get_mut(name) {
-            change(Arc::make_mut(known));
+        if let Some(entry) = self.servers.get_mut(name) {
+            change(Arc::make_mut(entry));
         }
     }
 
     /// Records the events of a status change.
-    fn tell(&self, known: &ServerEntry, next: &ServerStatus) {
-        let (before, server) = (&known.status, &known.server);
+    fn tell(&self, entry: &ServerEntry, next: &ServerStatus) {
+        let (before, server) = (&entry.status, &entry.server);
         let tell = |reason: Reason, detail: &str| {
             self.deps.journal.tell(reason, &server.name, &server.namespace, detail);
         };
         let error = next.error.as_deref().unwrap_or_default();
-        if known.counts != Counts::default() && !next.condition.is_up() {
+        if entry.counts != Counts::default() && !next.condition.is_up() {
             tell(Reason::McpServerToolsUnavailable, error);
         }
         match next.condition {

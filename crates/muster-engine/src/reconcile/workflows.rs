@@ -127,19 +127,19 @@ impl Reconciler {
     /// The prefixes of tools of servers that are not connected yet.
     fn awaited(&self) -> Vec<String> {
         let prefix = self.files.settings.aggregator.prefix();
-        let waiting = self.servers.values().filter(|known| {
-            !self.state.backends.contains_key(&BackendName::new(known.server.name.as_str()))
+        let waiting = self.servers.values().filter(|entry| {
+            !self.state.backends.contains_key(&BackendName::new(entry.server.name.as_str()))
         });
-        waiting.map(|known| format!("{prefix}_{}_", known.server.prefix())).collect()
+        waiting.map(|entry| format!("{prefix}_{}_", entry.server.prefix())).collect()
     }
 
     pub(super) async fn write_workflow(&self, edit: &WorkflowEdit) -> Result<(), EditError> {
         let store = &self.deps.store;
-        let known = &self.files.workflows;
+        let files = &self.files.workflows;
         match edit {
             WorkflowEdit::Create(name, spec) => {
                 let exists = || EditError::Exists(name.clone());
-                if known.contains_key(name) {
+                if files.contains_key(name) {
                     return Err(exists());
                 }
                 let namespace = self.files.settings.namespace();
@@ -151,7 +151,7 @@ impl Reconciler {
             }
             WorkflowEdit::Update(name, spec) => {
                 let unknown = || EditError::Unknown(name.clone());
-                let file = known.get(name).ok_or_else(unknown)?;
+                let file = files.get(name).ok_or_else(unknown)?;
                 let workflow = Workflow { spec: spec.clone(), ..(*file.workflow).clone() };
                 match store.replace_workflow(file, &workflow).await {
                     Err(WriteError::Gone(_)) => Err(unknown()),
@@ -160,7 +160,7 @@ impl Reconciler {
             }
             WorkflowEdit::Delete(name) => {
                 let unknown = || EditError::Unknown(name.clone());
-                let file = known.get(name).ok_or_else(unknown)?;
+                let file = files.get(name).ok_or_else(unknown)?;
                 match store.delete(&file.path).await {
                     Err(WriteError::Gone(_)) => Err(unknown()),
                     written => Ok(written?),

@@ -94,15 +94,15 @@ impl Services {
         let args = values::render_args(spec.args.as_ref(), &seen)
             .map_err(|error| format!("failed to process {phase} tool arguments: {error}"))?;
         self.record(Reason::ServiceInstanceToolExecutionStarted, &instance, &spec.tool);
-        let said = self.ask(cx, &spec.tool, &args, phase.limit(config)).await;
+        let reply = self.ask(cx, &spec.tool, &args, phase.limit(config)).await;
         let failed = |text: &str| {
             let detail = format!("{}: {text}", spec.tool);
             self.record(Reason::ServiceInstanceToolExecutionFailed, &instance, &detail);
             Err(format!("{phase} tool failed: {text}"))
         };
-        match said {
-            Ok(said) if said.success => {
-                let text = said.structured.as_deref().unwrap_or(&said.text);
+        match reply {
+            Ok(reply) if reply.success => {
+                let text = reply.structured.as_deref().unwrap_or(&reply.text);
                 let kept = values::extract_outputs(&spec.outputs, text);
                 lease.change(|instance| {
                     instance.class = Some(Arc::clone(&class));
@@ -111,7 +111,7 @@ impl Services {
                 self.record(Reason::ServiceInstanceToolExecutionCompleted, &instance, &spec.tool);
                 Ok(())
             }
-            Ok(said) => failed(&said.text),
+            Ok(reply) => failed(&reply.text),
             Err(error) => failed(&error),
         }
     }
@@ -138,7 +138,7 @@ impl Services {
         let args = raw(args);
         let calling = self.call(cx, &caller, cx.client, tool, args);
         match timeout(limit, calling).await {
-            Ok(Ok(outcome)) => said(outcome),
+            Ok(Ok(outcome)) => tool_reply(outcome),
             Ok(Err(error)) => Err(error_text(tool, &error)),
             Err(_) => Err(format!("tool {tool} took longer than {limit:?}")),
         }
@@ -153,9 +153,9 @@ impl Services {
         args: Raw,
     ) -> Result<Outcome, CallError> {
         let call = |args: Raw| Call::new(ToolName::new(tool), args, Checking::Coerce);
-        let said = cx.tools.call(caller, client, call(args.clone())).await;
+        let outcome = cx.tools.call(caller, client, call(args.clone())).await;
         // Templates render text, also where a tool takes a number.
-        let repaired = match &said {
+        let repaired = match &outcome {
             Err(CallError::InvalidArguments { .. }) => {
                 let state = Arc::clone(&self.inner.deps.state.borrow());
                 state.catalog.get(tool).and_then(|entry| repair(entry, &args))
@@ -164,12 +164,12 @@ impl Services {
         };
         match repaired {
             Some(repaired) => cx.tools.call(caller, client, call(repaired.arguments)).await,
-            None => said,
+            None => outcome,
         }
     }
 }
 
-fn said(outcome: Outcome) -> Result<ToolReply, String> {
+fn tool_reply(outcome: Outcome) -> Result<ToolReply, String> {
     match outcome {
         Outcome::Text { text, failed, .. } => {
             Ok(ToolReply { success: !failed, text, structured: None })

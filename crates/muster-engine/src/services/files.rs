@@ -22,26 +22,26 @@ impl Services {
     pub(crate) fn take(&self, files: &BTreeMap<String, (PathBuf, Arc<ServiceFile>)>, first: bool) {
         for (name, (path, file)) in files {
             match self.get(name) {
-                Some(known) => self.take_again(&known, path, file),
+                Some(instance) => self.take_again(&instance, path, file),
                 None => self.take_new(path, file, first),
             }
         }
-        for known in self.all() {
-            let name = &known.service.name;
-            if known.path.is_some() && !known.deleting && !files.contains_key(name) {
-                self.take_away(&known);
+        for instance in self.all() {
+            let name = &instance.service.name;
+            if instance.path.is_some() && !instance.deleting && !files.contains_key(name) {
+                self.take_away(&instance);
             }
         }
     }
 
-    fn take_again(&self, known: &Instance, path: &Path, file: &ServiceFile) {
-        let newest = known.edited.as_ref().unwrap_or(&known.service);
-        let same = known.path.as_deref() == Some(path) && **newest == file.service;
-        if same || known.deleting {
+    fn take_again(&self, instance: &Instance, path: &Path, file: &ServiceFile) {
+        let newest = instance.edited.as_ref().unwrap_or(&instance.service);
+        let same = instance.path.as_deref() == Some(path) && **newest == file.service;
+        if same || instance.deleting {
             return;
         }
         let service = Arc::new(file.service.clone());
-        self.change(&known.service.name, known.id, |instance| {
+        self.change(&instance.service.name, instance.id, |instance| {
             instance.path = Some(path.to_owned());
             // A running service is stopped with the arguments it was started with.
             match instance.state.may_run() || instance.state.is_passing() {
@@ -92,8 +92,8 @@ impl Services {
     }
 
     /// The file was deleted by hand.
-    fn take_away(&self, known: &Instance) {
-        let (name, id): (String, Id) = (known.service.name.clone(), known.id);
+    fn take_away(&self, instance: &Instance) {
+        let (name, id): (String, Id) = (instance.service.name.clone(), instance.id);
         self.change(&name, id, |instance| {
             instance.deleting = true;
             instance.path = None;

@@ -27,18 +27,18 @@ impl Services {
     /// Waits for the lease.
     pub(super) async fn lease(&self, name: &str) -> Result<Lease, ServiceError> {
         let unknown = || ServiceError::Unknown(name.to_owned());
-        let known = self.get(name).ok_or_else(unknown)?;
-        let held = Arc::clone(&known.lease).lock_owned().await;
+        let instance = self.get(name).ok_or_else(unknown)?;
+        let held = Arc::clone(&instance.lease).lock_owned().await;
         // The service may be deleted meanwhile.
-        self.get(name).filter(|now| now.id == known.id).ok_or_else(unknown)?;
-        Ok(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+        self.get(name).filter(|now| now.id == instance.id).ok_or_else(unknown)?;
+        Ok(Lease { services: self.clone(), name: name.to_owned(), id: instance.id, _held: held })
     }
 
     /// The lease, if it is free.
     pub(super) fn try_lease(&self, name: &str) -> Option<Lease> {
-        let known = self.get(name)?;
-        let held = Arc::clone(&known.lease).try_lock_owned().ok()?;
-        Some(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+        let instance = self.get(name)?;
+        let held = Arc::clone(&instance.lease).try_lock_owned().ok()?;
+        Some(Lease { services: self.clone(), name: name.to_owned(), id: instance.id, _held: held })
     }
 }
 
@@ -49,8 +49,8 @@ impl Lease {
 
     /// The current service.
     pub(super) fn now(&self) -> Result<Arc<Instance>, ServiceError> {
-        let known = self.services.get(&self.name).filter(|now| now.id == self.id);
-        known.ok_or_else(|| ServiceError::Unknown(self.name.clone()))
+        let instance = self.services.get(&self.name).filter(|now| now.id == self.id);
+        instance.ok_or_else(|| ServiceError::Unknown(self.name.clone()))
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Instance)) {

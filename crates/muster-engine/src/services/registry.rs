@@ -130,14 +130,14 @@ impl Services {
     ) -> Option<Arc<Instance>> {
         let mut changed = None;
         self.inner.registry.send_if_modified(|registry| {
-            let Some(known) = Arc::make_mut(&mut registry.instances).get_mut(name) else {
+            let Some(instance) = Arc::make_mut(&mut registry.instances).get_mut(name) else {
                 return false;
             };
-            if known.id != id {
+            if instance.id != id {
                 return false;
             }
-            change(Arc::make_mut(known));
-            changed = Some(Arc::clone(known));
+            change(Arc::make_mut(instance));
+            changed = Some(Arc::clone(instance));
             true
         });
         changed
@@ -146,11 +146,12 @@ impl Services {
     /// Removes a service.
     pub(super) fn remove(&self, name: &str, id: Id) {
         self.inner.registry.send_if_modified(|registry| {
-            let known = registry.instances.get(name).is_some_and(|known| known.id == id);
-            if known {
+            let is_registered =
+                registry.instances.get(name).is_some_and(|instance| instance.id == id);
+            if is_registered {
                 Arc::make_mut(&mut registry.instances).remove(name);
             }
-            known
+            is_registered
         });
     }
 }

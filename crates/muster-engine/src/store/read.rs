@@ -139,13 +139,13 @@ impl Reading<'_> {
             DefinitionKind::Workflow,
             before,
             |files| &mut files.workflows,
-            |reading, path, known| {
+            |reading, path, previous| {
                 let mut written: Arc<str> = Arc::default();
                 let workflow = reading.file(path, |text| {
                     written = text.into();
-                    match known.filter(|known| *known.text == *text && known.is_clean) {
-                        Some(known) => {
-                            let value = Arc::clone(&known.workflow);
+                    match previous.filter(|previous| *previous.text == *text && previous.is_clean) {
+                        Some(previous) => {
+                            let value = Arc::clone(&previous.workflow);
                             Ok(Loaded { value, warnings: Vec::new() })
                         }
                         None => {

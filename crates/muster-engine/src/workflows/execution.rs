@@ -59,7 +59,7 @@ impl RunningExecution {
         Self { executions, record: Some(record), id, began, journal, shared: None }
     }
 
-    /// The same execution, whose journal other replicas continue.
+    /// Adds the journal that other replicas can continue.
     pub(super) fn shared_as(mut self, shared: Option<Arc<SharedJournal>>) -> Self {
         self.shared = shared;
         self

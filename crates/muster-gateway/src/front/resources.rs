@@ -52,13 +52,13 @@ const READ_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 /// Passes a request on to the backend that has the resource or prompt.
 pub(super) async fn ask(
     cx: SurfaceContext<'_>,
-    what: ResourceOperation,
+    operation: ResourceOperation,
     meta: Option<Raw>,
     continuation: Continuation,
 ) -> Result<Response, RequestError> {
-    let is_read = matches!(what, ResourceOperation::Read { .. });
-    let (backend, what) = addressed(cx.snapshot, what)?;
-    let ask = ResourceRequest { operation: what, meta, continuation };
+    let is_read = matches!(operation, ResourceOperation::Read { .. });
+    let (backend, operation) = addressed(cx.snapshot, operation)?;
+    let ask = ResourceRequest { operation, meta, continuation };
     let outcome = cx.ask(&backend, ask).await.map_err(fault)?;
     Ok(match reply(outcome) {
         Response::Done { result, .. } => {
@@ -80,10 +80,10 @@ fn fault(error: CallError) -> RequestError {
 /// The backend of a request, and the request in that backend's own names.
 fn addressed(
     state: &GatewaySnapshot,
-    what: ResourceOperation,
+    operation: ResourceOperation,
 ) -> Result<(BackendName, ResourceOperation), RequestError> {
     let catalog = &state.catalog;
-    match what {
+    match operation {
         ResourceOperation::Read { uri } => {
             resource(state, &uri, |uri| ResourceOperation::Read { uri })
         }

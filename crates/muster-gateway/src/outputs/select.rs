@@ -54,31 +54,31 @@ impl StoredOutput {
         let by_line = |input: Box<dyn BufRead>| {
             lines::excerpt(input, look, grep, budget, &self.stop).map_err(unread)
         };
-        let Some(place) = self.place(&steps).map_err(unread)? else {
+        let Some(range) = self.range_of(&steps).map_err(unread)? else {
             return self.shown(&[], look, grep, budget);
         };
-        let (first, bytes) = (self.first_byte(&place).map_err(unread)?, place.end - place.start);
+        let (first, bytes) = (self.first_byte(&range).map_err(unread)?, range.end - range.start);
         let is_list = first == Some(b'[');
         if rest.is_empty() && (look.is_by_line() || bytes > MOST_JSON) && !look.count {
             if first != Some(b'"') {
-                return by_line(self.json_by_line(&place, is_list).map_err(unread)?);
+                return by_line(self.json_by_line(&range, is_list).map_err(unread)?);
             }
             return match look.is_by_line() {
-                true => by_line(Box::new(self.text_at(&place).map_err(unread)?)),
-                false => self.page_of_text(&place, look, budget).map_err(unread),
+                true => by_line(Box::new(self.text_at(&range).map_err(unread)?)),
+                false => self.page_of_text(&range, look, budget).map_err(unread),
             };
         }
         if rest.is_empty() && look.count {
             return match (grep, first) {
-                (None, _) => self.length(&place).map_err(unread),
-                (Some(_), Some(b'"')) => by_line(Box::new(self.text_at(&place).map_err(unread)?)),
-                (Some(_), _) => by_line(self.json_by_line(&place, is_list).map_err(unread)?),
+                (None, _) => self.length(&range).map_err(unread),
+                (Some(_), Some(b'"')) => by_line(Box::new(self.text_at(&range).map_err(unread)?)),
+                (Some(_), _) => by_line(self.json_by_line(&range, is_list).map_err(unread)?),
             };
         }
         let cost = PathCost::of(&format!("${rest}"))?;
         // Lines are read item by item, which takes neither memory nor time for the others.
         if (look.is_by_line() || bytes > MOST_JSON) && is_list && takes_each_item(rest) {
-            let part = self.part(&place).map_err(unread)?;
+            let part = self.part(&range).map_err(unread)?;
             let each = rest.strip_prefix("[*]").map(plain).filter(|(_, rest)| rest.is_empty());
             let selector = match each {
                 Some((steps, _)) => ItemSelector::Steps(steps),
@@ -88,7 +88,7 @@ impl StoredOutput {
             return by_line(Box::new(BufReader::with_capacity(CHUNK, lines)));
         }
         if bytes <= MOST_JSON {
-            let part = self.part(&place).map_err(unread)?;
+            let part = self.part(&range).map_err(unread)?;
             let value: Value =
                 serde_json::from_reader(part).map_err(|error| unread(error.into()))?;
             if let (Value::Array(items), true) = (&value, takes_each_item(rest)) {
@@ -127,19 +127,19 @@ impl StoredOutput {
     }
 
     /// The range that plain steps lead to.
-    fn place(&self, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
+    fn range_of(&self, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
         let json = self.json();
         if self.structure.is_none() && matches!(self.kind, OutputKind::Binary { .. }) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut scan = JsonScanner::new(self.part(&json)?, json.start);
-        let place = follow(&mut scan, steps)?;
-        if scan.is_at_end()? { Ok(place) } else { Err(io::ErrorKind::InvalidData.into()) }
+        let range = follow(&mut scan, steps)?;
+        if scan.is_at_end()? { Ok(range) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     /// The number of items or members of a value; 1 for anything else.
-    fn length(&self, place: &Range<u64>) -> io::Result<Excerpt> {
-        let mut scan = JsonScanner::new(self.part(place)?, 0);
+    fn length(&self, range: &Range<u64>) -> io::Result<Excerpt> {
+        let mut scan = JsonScanner::new(self.part(range)?, 0);
         let mut length = 0_u64;
         match scan.peek()? {
             b'[' => scan.items(|scan| {
@@ -155,24 +155,24 @@ impl StoredOutput {
         Ok(Excerpt { text: length.to_string(), note: "1 selected".to_owned(), next: None })
     }
 
-    pub(super) fn first_byte(&self, place: &Range<u64>) -> io::Result<Option<u8>> {
-        Ok(self.part(place)?.fill_buf()?.first().copied())
+    pub(super) fn first_byte(&self, range: &Range<u64>) -> io::Result<Option<u8>> {
+        Ok(self.part(range)?.fill_buf()?.first().copied())
     }
 
     /// The contents of a JSON text.
-    fn text_at(&self, place: &Range<u64>) -> io::Result<impl BufRead + use<>> {
-        let inside = self.part(&(place.start + 1..place.end.saturating_sub(1)))?;
+    fn text_at(&self, range: &Range<u64>) -> io::Result<impl BufRead + use<>> {
+        let inside = self.part(&(range.start + 1..range.end.saturating_sub(1)))?;
         Ok(BufReader::with_capacity(CHUNK, UnescapeReader::new(inside)))
     }
 
     /// A page of a text that is too long to be parsed.
     fn page_of_text(
         &self,
-        place: &Range<u64>,
+        range: &Range<u64>,
         look: &ExcerptRequest,
         budget: usize,
     ) -> io::Result<Excerpt> {
-        let mut text = self.text_at(place)?;
+        let mut text = self.text_at(range)?;
         let skipped = look.offset.unwrap_or(0);
         io::copy(&mut text.by_ref().take(skipped), &mut io::sink())?;
         let most = (budget * BYTES_PER_TOKEN) as u64;
@@ -184,7 +184,7 @@ impl StoredOutput {
         let more = !at_end || piece.len() < page.len();
         let next =
             (more && !piece.is_empty()).then(|| NextPage::Offset(skipped + piece.len() as u64));
-        let note = format!("1 selected, {} bytes as written", place.end - place.start);
+        let note = format!("1 selected, {} bytes as written", range.end - range.start);
         Ok(Excerpt { text: piece.to_owned(), note, next })
     }
 

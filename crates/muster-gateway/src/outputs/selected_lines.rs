@@ -51,7 +51,7 @@ impl<R: BufRead> SelectedLines<R> {
         Self { items, selector, pending: VecDeque::new(), stop: StopSignal::default() }
     }
 
-    /// The same, until a signal.
+    /// Stops reading at a signal.
     #[must_use]
     pub(super) fn stopped_by(self, stop: &StopSignal) -> Self {
         Self { stop: stop.clone(), ..self }

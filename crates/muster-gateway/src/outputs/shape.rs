@@ -33,7 +33,7 @@ const MOST_READ: usize = 12 * MOST_TEXT + 2;
 const FIRST_MEMBERS: usize = 40;
 /// The number of items of a list that are shown before what is inside of them.
 const FIRST_ITEMS: usize = 1;
-/// The same of a list of texts or numbers.
+/// The number of items of a list of texts or numbers that are shown before what is inside of others.
 const FIRST_SCALARS: usize = 4;
 /// The tokens of brackets and of the remark that there is more, or of the number of children alone.
 const COMPOUND: usize = 11;

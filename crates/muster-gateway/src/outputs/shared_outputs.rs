@@ -66,12 +66,12 @@ impl SharedOutputs {
     }
 
     /// Copies an output to the shared state. Blocks.
-    pub(super) fn store(&self, kept: &StoredOutput, ttl: Duration) {
-        if kept.stored > MAX_BYTES {
+    pub(super) fn store(&self, output: &StoredOutput, ttl: Duration) {
+        if output.stored > MAX_BYTES {
             return;
         }
-        if let Err(error) = self.try_store(kept, ttl) {
-            tracing::debug!("output {} can be read at this replica only: {error}", kept.handle);
+        if let Err(error) = self.try_store(output, ttl) {
+            tracing::debug!("output {} can be read at this replica only: {error}", output.handle);
         }
     }
 
@@ -90,17 +90,17 @@ impl SharedOutputs {
         }
     }
 
-    fn try_store(&self, kept: &StoredOutput, ttl: Duration) -> io::Result<()> {
-        let mut copy = serde_json::to_vec(kept)?;
+    fn try_store(&self, output: &StoredOutput, ttl: Duration) -> io::Result<()> {
+        let mut copy = serde_json::to_vec(output)?;
         copy.push(b'\n');
-        copy.extend(fs::read(&kept.path)?);
+        copy.extend(fs::read(&output.path)?);
         let size = u64::try_from(copy.len()).unwrap_or(u64::MAX);
         // Room is made first: together they never take more.
-        let evicted = self.copies.lock().add(&kept.handle, size);
+        let evicted = self.copies.lock().add(&output.handle, size);
         for handle in evicted {
             self.remove_copy(&handle);
         }
-        let key = key(&kept.handle);
+        let key = key(&output.handle);
         let stored = self.runtime.block_on(self.state.put(&key, copy, ttl));
         stored.map_err(io::Error::other)
     }
@@ -111,8 +111,8 @@ impl SharedOutputs {
         let copy = copy.inspect_err(|error| tracing::debug!("output {handle}: {error}")).ok()??;
         let line = memchr::memchr(b'\n', &copy)?;
         let (description, body) = (copy.get(..line)?, copy.get(line + 1..)?);
-        let kept: StoredOutput = serde_json::from_slice(description).ok()?;
-        if kept.owner != owner {
+        let output: StoredOutput = serde_json::from_slice(description).ok()?;
+        if output.owner != owner {
             return None;
         }
         // The description last: it is what makes the output known. Another request may copy the same.

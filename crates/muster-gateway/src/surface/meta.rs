@@ -150,7 +150,7 @@ impl MetaContext<'_> {
         self.meta.index(self.request.snapshot)
     }
 
-    /// The same call with another client.
+    /// The context of this call with another client.
     fn of_client<'b>(&'b self, client: &'b Arc<dyn ClientHandle>) -> MetaContext<'b> {
         MetaContext {
             request: SurfaceContext { client, ..self.request },
@@ -161,7 +161,7 @@ impl MetaContext<'_> {
         }
     }
 
-    /// The same call with another budget.
+    /// The context of this call with another budget.
     fn within(&self, budget: Budget) -> MetaContext<'_> {
         MetaContext { budget, ..self.of_client(self.request.client) }
     }

@@ -103,7 +103,7 @@ impl Serving {
         Self { app, request: cut, future: Some(Box::pin(future)), session, call: None }
     }
 
-    /// The same request, which is counted as a call until it ends.
+    /// Counts the request as a call until it ends.
     pub(super) fn holding(mut self, call: Option<CallPlace>) -> Self {
         self.call = call;
         self

@@ -230,7 +230,7 @@ impl SessionTable {
         Self { server, idle_timeout, max_sessions, queue, counter, names, table }
     }
 
-    /// The same table, whose sessions other replicas serve, too.
+    /// Lets other replicas serve the sessions too.
     pub(super) fn shared_by(self, names: Option<&Arc<ReplicaNames>>) -> Self {
         Self { names: names.cloned(), ..self }
     }

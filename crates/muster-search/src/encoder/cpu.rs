@@ -204,7 +204,7 @@ mod x86 {
     }
 }
 
-/// The same with vectors of 512 bits and an instruction that multiplies and adds at once.
+/// Dot products with vectors of 512 bits, and an instruction that multiplies and adds at once (AVX-512 VNNI).
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use std::arch::x86_64::{

@@ -6,28 +6,28 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Service, health::value_at};
 
-/// The values that arguments of a tool may refer to. `given` has earlier results by tool.
-pub fn template_data(service: &Service, given: &Map<String, Json>) -> Json {
-    let mut seen = service.args.clone();
-    let merged = merged_outputs(given);
+/// The values that arguments of a tool may refer to. `results` has earlier results by tool.
+pub fn template_data(service: &Service, results: &Map<String, Json>) -> Json {
+    let mut data = service.args.clone();
+    let merged = merged_outputs(results);
     for tool in ["start", "stop", "restart"] {
-        let gave = given.get(tool).cloned().unwrap_or_else(|| json!({}));
-        seen.insert(tool.to_owned(), gave);
+        let result = results.get(tool).cloned().unwrap_or_else(|| json!({}));
+        data.insert(tool.to_owned(), result);
     }
-    seen.insert("name".to_owned(), json!(service.name));
-    seen.insert("serviceClassName".to_owned(), json!(service.class));
-    seen.insert("args".to_owned(), Json::Object(service.args.clone()));
+    data.insert("name".to_owned(), json!(service.name));
+    data.insert("serviceClassName".to_owned(), json!(service.class));
+    data.insert("args".to_owned(), Json::Object(service.args.clone()));
     let own = json!({"id": service.name, "name": service.name, "metadata": merged});
-    seen.insert("service".to_owned(), own);
-    plain(Json::Object(seen))
+    data.insert("service".to_owned(), own);
+    plain(Json::Object(data))
 }
 
 /// All results of tools; later ones win.
-pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
+pub fn merged_outputs(results: &Map<String, Json>) -> Map<String, Json> {
     let mut all = Map::new();
     for tool in ["start", "restart", "stop", "status"] {
-        if let Some(Json::Object(gave)) = given.get(tool) {
-            all.extend(gave.clone());
+        if let Some(Json::Object(result)) = results.get(tool) {
+            all.extend(result.clone());
         }
     }
     all
@@ -36,34 +36,34 @@ pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
 /// Renders the templates in arguments.
 pub fn render_args(
     args: Option<&Map<String, Json>>,
-    seen: &Json,
+    data: &Json,
 ) -> Result<Json, SubstitutionError> {
     let args = args.cloned().unwrap_or_default();
-    simple::render_all(&Json::Object(args), seen)
+    simple::render_all(&Json::Object(args), data)
 }
 
 /// The values stored from a result, by name. Missing ones are skipped.
 pub fn extract_outputs(outputs: &IndexMap<String, String>, text: &str) -> Map<String, Json> {
     let Ok(Json::Object(answer)) = serde_json::from_str(text) else { return Map::new() };
-    let kept = outputs
+    let values = outputs
         .iter()
         .filter_map(|(name, path)| Some((name.clone(), value_at(&answer, path)?.clone())));
-    kept.collect()
+    values.collect()
 }
 
 /// The outputs of a class for one of its services.
 pub fn outputs(
     outputs: &IndexMap<String, String>,
     service: &Service,
-    given: &Map<String, Json>,
+    results: &Map<String, Json>,
 ) -> Result<Map<String, Json>, SubstitutionError> {
-    let mut seen = template_data(service, given);
-    if let Some(seen) = seen.as_object_mut() {
-        seen.insert("start".to_owned(), plain(Json::Object(merged_outputs(given))));
+    let mut data = template_data(service, results);
+    if let Some(data) = data.as_object_mut() {
+        data.insert("start".to_owned(), plain(Json::Object(merged_outputs(results))));
     }
     let filled = outputs
         .iter()
-        .map(|(name, text)| Ok((name.clone(), Json::String(simple::render(text, &seen)?))));
+        .map(|(name, text)| Ok((name.clone(), Json::String(simple::render(text, &data)?))));
     filled.collect()
 }
 
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn templates_see_arguments_and_what_tools_gave() {
-        let given = object(json!({"start": {"id": "w-1", "n": 3}, "stop": {"at": "x"}}));
+        let results = object(json!({"start": {"id": "w-1", "n": 3}, "stop": {"at": "x"}}));
         let check = |text: &str, expect: &str| {
             let args = object(json!({"a": text}));
-            let said = match render_args(Some(&args), &template_data(&service(), &given)) {
+            let said = match render_args(Some(&args), &template_data(&service(), &results)) {
                 Ok(args) => args["a"].as_str().unwrap().to_owned(),
                 Err(unfilled) => unfilled.to_string(),
             };
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn class_outputs_need_everything_they_name() {
-        let given = object(json!({"start": {"id": "w-1"}}));
+        let results = object(json!({"start": {"id": "w-1"}}));
         let ask = |templates: Json| {
-            outputs(&serde_json::from_value(templates).unwrap(), &service(), &given)
+            outputs(&serde_json::from_value(templates).unwrap(), &service(), &results)
         };
         let good = ask(json!({"url": "http://{{ .start.id }}:{{ port }}", "fixed": "x"})).unwrap();
         assert_eq!(Json::Object(good), json!({"url": "http://w-1:8080", "fixed": "x"}));

@@ -75,7 +75,7 @@ impl Assembly {
         format!("{} {subcommand}", config.command).trim_end().to_owned()
     }
 
-    /// The same with something behind every tool of a CLI, and the servers to be connected. Where there
+    /// The snapshot with a backend behind every tool of a CLI, and the servers to be connected. Where there
     /// is only one source, nothing needs a prefix.
     pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<StaticServer>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;

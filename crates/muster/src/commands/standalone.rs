@@ -18,7 +18,7 @@ use crate::error::CommandError;
 
 /// How long the gateway goes on after its last client, by default.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// The same of a gateway that no other client can find.
+/// The idle timeout of a gateway that no other client can find.
 const PRIVATE_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serve one MCP client on standard input and output

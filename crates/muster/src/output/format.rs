@@ -12,7 +12,7 @@ pub enum OutputFormat {
     Wide,
     /// JSON, as the gateway returned it.
     Json,
-    /// The same, as YAML.
+    /// That JSON, as YAML.
     Yaml,
 }
 

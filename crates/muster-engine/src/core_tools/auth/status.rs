@@ -57,10 +57,10 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     let servers = view
         .servers
         .values()
-        .filter(|known| !known.status.condition.is_down() && visible.has(&known.server.name));
+        .filter(|entry| !entry.status.condition.is_down() && visible.has(&entry.server.name));
     let user = caller.principal.as_ref();
     let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
-    let servers = servers.map(|known| server(handle, caller, known)).collect();
+    let servers = servers.map(|entry| server(handle, caller, entry)).collect();
     let status = AuthStatus { servers, user: user.map(str::to_owned) };
     let text = raw(&status);
     raw(&Contents {
@@ -69,23 +69,23 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
 }
 
 /// The state of a server for a caller.
-pub(crate) fn login_state(handle: &Handle, caller: &Caller, known: &ServerEntry) -> LoginState {
-    server(handle, caller, known).status
+pub(crate) fn login_state(handle: &Handle, caller: &Caller, entry: &ServerEntry) -> LoginState {
+    server(handle, caller, entry).status
 }
 
-fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthStatus {
-    let name = known.server.name.clone();
-    let server = protected_server(known);
-    let means = AuthMethod::of(&server.auth);
-    let sso = means.is_silent();
+fn server(handle: &Handle, caller: &Caller, entry: &ServerEntry) -> ServerAuthStatus {
+    let name = entry.server.name.clone();
+    let server = protected_server(entry);
+    let method = AuthMethod::of(&server.auth);
+    let sso = method.is_silent();
     let standing = handle.principals.standing(&caller.owner(), &name);
-    let status = match (known.status.condition, &standing) {
+    let status = match (entry.status.condition, &standing) {
         (ServerCondition::Unreachable, _) => LoginState::Unreachable,
         (_, OwnerStanding::Connected { .. }) => LoginState::Connected,
         (_, OwnerStanding::SsoFailed { .. }) if sso => LoginState::ReauthRequired,
         (_, OwnerStanding::Connecting) if sso => LoginState::SsoPending,
         (_, OwnerStanding::Lost) => LoginState::Disconnected,
-        _ if known.status.needs_login => LoginState::AuthRequired,
+        _ if entry.status.needs_login => LoginState::AuthRequired,
         (condition, _) if condition.is_up() => LoginState::Connected,
         (ServerCondition::Failed, _) => LoginState::Failed,
         _ => LoginState::Disconnected,
@@ -104,8 +104,8 @@ fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthSt
         issuer: issuer.issuer,
         scope: issuer.scope,
         auth_tool: has_tool.then(|| "core_auth_login".to_owned()),
-        token_forwarding_enabled: means == AuthMethod::Forwarded,
-        token_exchange_enabled: means == AuthMethod::Exchanged,
+        token_forwarding_enabled: method == AuthMethod::Forwarded,
+        token_exchange_enabled: method == AuthMethod::Exchanged,
         sso_attempt_failed: error.is_some(),
         error,
     }

@@ -20,7 +20,7 @@ use super::{
 const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 impl Executions {
-    /// The same executions, which other replicas continue, and the other way round.
+    /// Shares the executions: replicas continue those of a replica that is lost.
     pub(crate) fn shared_by(self, link: Option<Arc<dyn ReplicaLink>>) -> Self {
         Self { shared: link.map(SharedRuns::new), ..self }
     }

@@ -246,7 +246,7 @@ impl SpilledStdout {
 
 /// A stored result.
 struct Stored {
-    kept: StoredOutput,
+    stored: StoredOutput,
     /// Where the structured content is that is short enough to be shown beside a preview.
     beside: Option<Range<u64>>,
 }
@@ -271,7 +271,7 @@ impl Fitting<'_> {
             let texts: usize = short.embedded_texts().map(token_estimate::estimate).sum();
             if short.cost() + texts <= self.budget.0 {
                 if !blocks.is_empty() {
-                    short.kept = Some(self.keep(blocks_alone(blocks), String::new)?);
+                    short.stored = Some(self.keep(blocks_alone(blocks), String::new)?);
                 }
                 return Ok(short);
             }
@@ -328,11 +328,11 @@ impl Fitting<'_> {
         blocks: Vec<NewBlock>,
     ) -> Result<FittedReply, FitError> {
         let source = &**result;
-        let Some(Stored { kept, beside }) = self.store(result, outline, items, blocks)? else {
+        let Some(Stored { stored, beside }) = self.store(result, outline, items, blocks)? else {
             return self.whole(source, outline, None);
         };
         reply.load_around_preview(source, outline, items, beside.as_ref())?;
-        self.previewed(reply, kept).map_or_else(|| self.whole(source, outline, None), Ok)
+        self.previewed(reply, stored).map_or_else(|| self.whole(source, outline, None), Ok)
     }
 
     /// Stores the text, the structured content and blocks; none if there is neither text nor structured content.
@@ -370,9 +370,9 @@ impl Fitting<'_> {
             }
         };
         let lost = || self.beginning(JoinedTexts::new(result, texts.clone()));
-        let kept = self.keep(new, lost)?;
+        let stored = self.keep(new, lost)?;
         let beside = small.filter(|_| !texts.is_empty()).cloned();
-        Ok(Some(Stored { kept, beside }))
+        Ok(Some(Stored { stored, beside }))
     }
 
     /// Stores the whole result as JSON.
@@ -384,18 +384,18 @@ impl Fitting<'_> {
     ) -> Result<FittedReply, FitError> {
         let body = OutputBody::Stream(source.read(0)?);
         let lost = || source.read(0).map(|text| self.beginning(text)).unwrap_or_default();
-        let kept = self.keep(NewOutput::new(OutputKind::Json, body), lost)?;
+        let stored = self.keep(NewOutput::new(OutputKind::Json, body), lost)?;
         let mut reply = FittedReply::new(source, &Outline::default())?;
         reply.is_error = FittedReply::new(source, outline)?.is_error;
         reply.note = note;
-        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+        Ok(self.previewed(reply.clone(), stored).unwrap_or(reply))
     }
 
     /// Stores standard output and shows a preview of it. The rest stays in the reply.
     fn fit_file(&self, spilled: &SpilledStdout, failed: bool) -> Result<FittedReply, FitError> {
-        let kept = self.store_file(spilled)?;
+        let stored = self.store_file(spilled)?;
         let reply = self.beside_file(spilled, failed);
-        Ok(self.previewed(reply.clone(), kept).unwrap_or(reply))
+        Ok(self.previewed(reply.clone(), stored).unwrap_or(reply))
     }
 
     /// Stores standard output, as text or JSON.
@@ -438,10 +438,10 @@ impl Fitting<'_> {
     }
 
     /// The reply with the longest preview that fits; none if not even the rest does.
-    fn previewed(&self, mut reply: FittedReply, kept: StoredOutput) -> Option<FittedReply> {
-        let preview = Preview::read(&kept, self.budget.0).unwrap_or_default();
-        let note = note(&kept);
-        reply.kept = Some(kept);
+    fn previewed(&self, mut reply: FittedReply, stored: StoredOutput) -> Option<FittedReply> {
+        let preview = Preview::read(&stored, self.budget.0).unwrap_or_default();
+        let note = note(&stored);
+        reply.stored = Some(stored);
         let mut show = |room: usize| {
             let shown = if room == 0 { String::new() } else { preview.within(room) };
             reply.preview =

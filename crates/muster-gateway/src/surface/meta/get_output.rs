@@ -72,11 +72,12 @@ async fn looked(given: &MetaArguments<'_>, budget: Budget, sink: OutputSink) -> 
     };
     let budget = budget.0.saturating_sub(AROUND);
     let looked = background_job::run(sink.owner.clone(), move |stop| {
-        let kept = sink.outputs.find(&sink.subject, &handle).map_err(|error| error.to_string())?;
-        let kept = kept.stopped_by(stop);
-        match block.or_else(|| kept.only_block()) {
-            Some(number) => kept.block(number).map(Looked::Block),
-            None => kept.look(&look, budget).map(Looked::Excerpt),
+        let output =
+            sink.outputs.find(&sink.subject, &handle).map_err(|error| error.to_string())?;
+        let output = output.stopped_by(stop);
+        match block.or_else(|| output.only_block()) {
+            Some(number) => output.block(number).map(Looked::Block),
+            None => output.look(&look, budget).map(Looked::Excerpt),
         }
     });
     match looked.await {

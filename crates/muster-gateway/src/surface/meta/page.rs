@@ -1,4 +1,4 @@
-//! A page of a list, bounded in number and token cost.
+//! Pagination: a page of a list, bounded in number and token cost.
 
 use muster_core::{json::Raw, token_estimate};
 

@@ -31,7 +31,7 @@ pub(crate) struct LoginFlags {
 }
 
 impl LoginFlags {
-    /// The same flags as arguments.
+    /// The arguments that give these flags to another process.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         let flags =

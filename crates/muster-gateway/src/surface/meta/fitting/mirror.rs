@@ -29,7 +29,7 @@ pub(super) fn repeats(
     same(&mut unescaped(result, text)?, &mut part(result, &inside)?)
 }
 
-/// The same of a result in memory.
+/// Whether the structured content of a result in memory repeats its text.
 pub(in crate::surface::meta) fn repeats_text(text: &str, structured: &RawValue) -> bool {
     let equal = |value: &RawValue| match value.get().starts_with('"') {
         true => serde_json::from_str(value.get()).is_ok_and(|inside: String| inside == text),

@@ -58,11 +58,11 @@ pub(in crate::surface::meta) async fn projected(
         match source {
             Source::Result(result) => fitting.project(&result, &projection, stop),
             Source::File(spilled) => {
-                let kept = fitting.store_file(&spilled)?;
+                let stored = fitting.store_file(&spilled)?;
                 let reply = fitting.beside_file(&spilled, false);
                 let is_error = reply.is_error.clone();
-                let excerpted = fitting.excerpted(reply, kept.clone(), &projection, stop);
-                Ok(excerpted.unwrap_or_else(|why| fitting.beside_reason(is_error, kept, why)))
+                let excerpted = fitting.excerpted(reply, stored.clone(), &projection, stop);
+                Ok(excerpted.unwrap_or_else(|why| fitting.beside_reason(is_error, stored, why)))
             }
         }
     });
@@ -108,11 +108,11 @@ impl Fitting<'_> {
             return self.fit(result);
         }
         let (mut reply, blocks) = self.taken_apart(source, &outline, items)?;
-        let Some(Stored { kept, .. }) = self.store(result, &outline, items, blocks)? else {
+        let Some(Stored { stored, .. }) = self.store(result, &outline, items, blocks)? else {
             return self.whole(source, &outline, None);
         };
         reply.load_around_preview(source, &outline, items, None)?;
-        match self.excerpted(reply, kept, projection, stop) {
+        match self.excerpted(reply, stored, projection, stop) {
             Ok(reply) => Ok(reply),
             // What is beside the text is stored nowhere yet, and must not be lost.
             Err(why) => self.whole(source, &outline, Some(why)),
@@ -124,57 +124,66 @@ impl Fitting<'_> {
     fn excerpted(
         &self,
         mut reply: FittedReply,
-        kept: StoredOutput,
+        stored: StoredOutput,
         projection: &Projection,
         stop: &StopSignal,
     ) -> Result<FittedReply, String> {
         let request = projection.request();
-        let readable = kept.clone().stopped_by(stop);
+        let readable = stored.clone().stopped_by(stop);
         let mut room = self.budget.0.saturating_sub(NOTE + reply.cost()).max(NOTE);
         for _ in 0..MAX_ATTEMPTS {
             let excerpt = match readable.look(&request, room) {
                 Ok(excerpt) => excerpt,
                 Err(problem) => {
                     let why = format!("[nothing is selected: {problem}]");
-                    return self.in_place_of_excerpt(reply, kept, why);
+                    return self.in_place_of_excerpt(reply, stored, why);
                 }
             };
-            reply.note = Some(note(&excerpt, &kept, projection));
+            reply.note = Some(note(&excerpt, &stored, projection));
             reply.preview = Some(excerpt.text);
             let cost = reply.cost();
             if cost <= self.budget.0 {
-                reply.kept = Some(kept);
+                reply.stored = Some(stored);
                 return Ok(reply);
             }
             room = room * self.budget.0 / cost * 9 / 10;
         }
-        self.in_place_of_excerpt(reply, kept, "[the selection does not fit max_tokens]".to_owned())
+        self.in_place_of_excerpt(
+            reply,
+            stored,
+            "[the selection does not fit max_tokens]".to_owned(),
+        )
     }
 
     /// The reply with a preview, and the reason why there is no excerpt.
     fn in_place_of_excerpt(
         &self,
         mut reply: FittedReply,
-        kept: StoredOutput,
+        stored: StoredOutput,
         why: String,
     ) -> Result<FittedReply, String> {
         reply.preview = None;
         reply.note = Some(why.clone());
-        self.previewed(reply, kept).ok_or(why)
+        self.previewed(reply, stored).ok_or(why)
     }
 
     /// The reply with a preview of a file and the reason why there is no excerpt; without anything else if that does not fit.
-    fn beside_reason(&self, is_error: Option<Raw>, kept: StoredOutput, why: String) -> FittedReply {
+    fn beside_reason(
+        &self,
+        is_error: Option<Raw>,
+        stored: StoredOutput,
+        why: String,
+    ) -> FittedReply {
         let mut bare = FittedReply::failed(false);
         (bare.is_error, bare.note) = (is_error, Some(why));
-        bare.kept = Some(kept.clone());
-        self.previewed(bare.clone(), kept).unwrap_or(bare)
+        bare.stored = Some(stored.clone());
+        self.previewed(bare.clone(), stored).unwrap_or(bare)
     }
 }
 
 /// What the excerpt is part of, and the calls to read more.
-fn note(excerpt: &Excerpt, kept: &StoredOutput, projection: &Projection) -> String {
-    let (handle, note) = (&kept.handle, &excerpt.note);
+fn note(excerpt: &Excerpt, stored: &StoredOutput, projection: &Projection) -> String {
+    let (handle, note) = (&stored.handle, &excerpt.note);
     let next = excerpt.next.as_ref().map(|next| {
         let more = projection.next_page(handle, next);
         format!("; for more: get_output {more}")

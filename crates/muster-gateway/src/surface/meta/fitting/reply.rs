@@ -38,7 +38,7 @@ pub(in crate::surface::meta) struct FittedReply {
     pub(super) structured_inside: bool,
     others: Vec<(String, Raw)>,
     meta: Option<Raw>,
-    pub(super) kept: Option<StoredOutput>,
+    pub(super) stored: Option<StoredOutput>,
 }
 
 /// What becomes of a content item.
@@ -227,14 +227,14 @@ impl FittedReply {
 
     /// The handle of what is stored, or one of its length.
     fn handle(&self) -> &str {
-        self.kept.as_ref().map_or("out_000000000000000000000000", |kept| &kept.handle)
+        self.stored.as_ref().map_or("out_000000000000000000000000", |stored| &stored.handle)
     }
 
     /// The `_meta` of the tool, with the description of what is stored.
     fn meta(&self) -> Option<Raw> {
-        let Some(kept) = &self.kept else { return self.meta.clone() };
-        let StoredOutput { handle, kind, bytes, lines, expires, .. } = kept;
-        let blocks = kept.blocks.iter().map(|block| &block.about).collect();
+        let Some(stored) = &self.stored else { return self.meta.clone() };
+        let StoredOutput { handle, kind, bytes, lines, expires, .. } = stored;
+        let blocks = stored.blocks.iter().map(|block| &block.about).collect();
         let about = About { handle, kind, bytes: *bytes, lines: *lines, expires: *expires, blocks };
         let mut meta = self.meta.as_deref().and_then(RawObject::parse).unwrap_or_default();
         meta.set(OUTPUT, Cow::Owned(raw(&about)));
