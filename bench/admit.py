@@ -7,7 +7,7 @@ Instructions are counted by valgrind's callgrind, not time, so that a busy machi
 First `Guard::admit` alone, by the example `admit` of `muster-auth`: it is run twice for each kind of token with
 different numbers of requests, and the difference, divided by the difference of the numbers, is what one request
 costs. Then the whole of `muster serve` in the same way, without logins and with them, and a call by HTTP as a client
-makes it; `--bin` says where `muster` is (default: target/release). With `--check` the exit status is 1 when the goal
+makes it; `--bin` says where `muster` is (default: target/dist). With `--check` the exit status is 1 when the goal
 is not met.
 """
 
@@ -48,7 +48,7 @@ def counted(text):
 
 def alone(kind, times, folder):
     argv = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-            str(ROOT / "target/release/examples/admit"), kind, str(times)]
+            str(ROOT / "target/dist/examples/admit"), kind, str(times)]
     ran = subprocess.run(argv, stderr=subprocess.PIPE, text=True)
     if ran.returncode:
         sys.exit(f"{' '.join(argv)} failed:\n{ran.stderr}")
@@ -167,10 +167,10 @@ def whole(muster, issuer, folder, times):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target/release")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target/dist")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "muster-auth", "--example", "admit"],
+    subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "-p", "muster-auth", "--example", "admit"],
                    check=True, cwd=ROOT)
     each, few, many = {}, 200, 1200
     with tempfile.TemporaryDirectory() as name:

@@ -239,7 +239,7 @@ def report(name, rounds):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--muster", type=pathlib.Path, default=HERE.parent / "target/release/muster")
+    parser.add_argument("--muster", type=pathlib.Path, default=HERE.parent / "target/dist/muster")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=2000, help="requests of each side in a round")
     parser.add_argument("--starts", type=int, default=20, help="processes of each side in a round")

@@ -295,7 +295,7 @@ PARTS = ("memory", "cost", "pages")
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target/release")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target/dist")
     parser.add_argument("--bench", type=pathlib.Path, default=SHARED / "bench", help="the load client")
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--calls", type=int, default=100_000)

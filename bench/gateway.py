@@ -423,7 +423,7 @@ def say(text):
 
 def main():
     parser = argparse.ArgumentParser(description="Benchmark of the gateway")
-    parser.add_argument("--bin", type=pathlib.Path, default=TARGET / "release", metavar="DIR", help="climax and muster")
+    parser.add_argument("--bin", type=pathlib.Path, default=TARGET / "dist", metavar="DIR", help="climax and muster")
     parser.add_argument("--bench", type=pathlib.Path, default=SHARED / "bench", metavar="DIR", help="the load client")
     parser.add_argument("--corpus", type=pathlib.Path, default=SHARED / "corpus", metavar="DIR", help="tool lists")
     parser.add_argument("--rounds", type=int, default=5, metavar="N")

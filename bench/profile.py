@@ -83,7 +83,7 @@ def crate(function):
 
 def main():
     parser = argparse.ArgumentParser(description="Instructions of a call")
-    programs, client = gateway.TARGET / "release", gateway.SHARED / "bench"
+    programs, client = gateway.TARGET / "dist", gateway.SHARED / "bench"
     parser.add_argument("--bin", type=pathlib.Path, default=programs, metavar="DIR", help="climax and muster")
     parser.add_argument("--bench", type=pathlib.Path, default=client, metavar="DIR", help="the load client")
     parser.add_argument("--program", choices=("muster", "climax"), default="muster")

@@ -242,7 +242,7 @@ def say(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parent / "target/release", help="where muster is")
+    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parent / "target/dist", help="where muster is")
     parser.add_argument("--sessions", type=int, default=8000)
     parser.add_argument("--streams", type=int, default=4000)
     parser.add_argument("--calls", type=int, default=20000)

@@ -137,7 +137,7 @@ def listed(gateway):
 
 def main():
     parser = argparse.ArgumentParser(description="Workflows against the calls they stand for")
-    parser.add_argument("--bin", type=pathlib.Path, default=TARGET / "release", metavar="DIR")
+    parser.add_argument("--bin", type=pathlib.Path, default=TARGET / "dist", metavar="DIR")
     parser.add_argument("--rounds", type=int, default=200, metavar="N")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE.json")
     parser.add_argument("--check", action="store_true", help="an unmet goal is exit status 1")

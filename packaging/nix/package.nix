@@ -11,6 +11,8 @@ rustPlatform.buildRustPackage {
   version = (lib.importTOML ../../Cargo.toml).workspace.package.version;
   src = lib.cleanSource ../..;
   cargoLock.lockFile = ../../Cargo.lock;
+  # Optimised across all crates, as every package.
+  buildType = "dist";
   cargoBuildFlags = [
     "--package"
     "muster"

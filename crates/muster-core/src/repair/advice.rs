@@ -1,6 +1,6 @@
 //! Advice on invalid arguments: a fix, and the schema of the argument in question.
 
-use jsonschema::error::ValidationErrorKind;
+use muster_schema::{Violation, ViolationKind};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -38,29 +38,26 @@ pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Adv
     let shape = SchemaView::of(schema);
     let given: Value = serde_json::from_str(arguments.get()).ok()?;
     let validator = BoundedSchema::compile(shape.root())?;
-    let errors = validator.errors(&given, arguments.get().len());
-    let error = errors.first()?;
-    let path = error.instance_path().to_string();
-    let mut steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    let first = validator.violations(&given, arguments.get().len(), 1).into_iter().next()?;
+    let Violation { pointer, kind, message: _ } = first;
+    let mut steps =
+        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let Some(argument) = steps.next() else {
-        return Some(at_top(tool, &shape, arguments, error.kind()));
+        return Some(at_top(tool, &shape, arguments, &kind));
     };
     let place = steps.fold(argument.clone(), |place, step| place + "." + &step);
     let place = &*shortened(&place);
-    let fix = match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            format!("add `{}` to `{place}`", property.as_str().unwrap_or_default())
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+    let fix = match kind {
+        ViolationKind::Missing(property) => format!("add `{property}` to `{place}`"),
+        ViolationKind::Unexpected(unexpected) => {
             let unexpected = unexpected.join("`, `");
             format!("take `{}` out of `{place}`", shortened(&unexpected))
         }
-        ValidationErrorKind::Type { .. } => match expected(&shape, &argument, place) {
+        ViolationKind::Type => match expected(&shape, &argument, place) {
             Some(kinds) => format!("give `{place}` as {kinds}"),
             None => format!("change the type of `{place}`"),
         },
-        _ => format!("change `{place}` so that it fits its schema"),
+        ViolationKind::Other => format!("change `{place}` so that it fits its schema"),
     };
     Some(Advice { fix, fragment: fragment(&shape, &argument) })
 }
@@ -83,17 +80,16 @@ pub(super) fn undeclared(tool: &str, shape: &SchemaView, name: &str) -> Advice {
 
 const MAX_NAMES: usize = 20;
 
-fn at_top(tool: &str, shape: &SchemaView, given: &RawValue, kind: &ValidationErrorKind) -> Advice {
+fn at_top(tool: &str, shape: &SchemaView, given: &RawValue, kind: &ViolationKind) -> Advice {
     match kind {
-        ValidationErrorKind::Required { property } => {
-            missing(tool, shape, given, property.as_str().unwrap_or_default())
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+        ViolationKind::Missing(property) => missing(tool, shape, given, property),
+        ViolationKind::Unexpected(unexpected) => {
             let name = unexpected.first().map(String::as_str).unwrap_or_default();
             undeclared(tool, shape, name)
         }
-        _ => Advice { fix: format!("send {}", example(tool, shape)), fragment: None },
+        ViolationKind::Type | ViolationKind::Other => {
+            Advice { fix: format!("send {}", example(tool, shape)), fragment: None }
+        }
     }
 }
 

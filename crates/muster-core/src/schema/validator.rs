@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use jsonschema::{PatternOptions, ValidationError};
+use muster_schema::{CompiledSchema, PatternLimits, Violation};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -26,10 +26,8 @@ const MAX_PROBLEM: usize = 4 * 1024;
 const MAX_SCHEMA: usize = 1024 * 1024;
 /// The length of a schema that takes a noticeable time to compile.
 const SLOW_SCHEMA: usize = 64 * 1024;
-/// The backtracking limit of a pattern.
-const MAX_BACKTRACKS: usize = 10_000;
-/// The size limit, in bytes, of a compiled pattern.
-const MAX_PATTERN_SIZE: usize = 4 * 1024 * 1024;
+/// The limits of patterns.
+const PATTERNS: PatternLimits = PatternLimits { backtracks: 10_000, size: 4 * 1024 * 1024 };
 
 /// Validates arguments against one schema, compiled at the first call. A schema that is invalid, too
 /// complex, or refers to the network validates nothing, and the backend decides.
@@ -71,9 +69,9 @@ impl Validator {
                 Ok(())
             }
             Some(false) => {
-                let problems = validator.errors(&arguments, length).into_iter();
-                let problems = problems.take(MAX_PROBLEMS).map(|error| problem(&error));
-                Err(InvalidArguments { problems: problems.collect(), unknown: Vec::new() })
+                let problems = validator.violations(&arguments, length, MAX_PROBLEMS);
+                let problems = problems.into_iter().map(problem).collect();
+                Err(InvalidArguments { problems, unknown: Vec::new() })
             }
         }
     }
@@ -97,7 +95,7 @@ impl Validator {
 
 /// A compiled schema, and what a validation against it costs.
 pub(crate) struct BoundedSchema {
-    validator: jsonschema::Validator,
+    schema: CompiledSchema,
     cost: CostModel,
 }
 
@@ -112,11 +110,7 @@ impl BoundedSchema {
     /// Compiles a schema; `None` if it is invalid or too complex.
     pub(crate) fn compile(schema: &Value) -> Option<Self> {
         let cost = CostModel::of(schema).ok()?;
-        let patterns = PatternOptions::fancy_regex()
-            .backtrack_limit(MAX_BACKTRACKS)
-            .size_limit(MAX_PATTERN_SIZE);
-        let options = jsonschema::draft202012::options().with_pattern_options(patterns);
-        Some(Self { validator: options.build(schema).ok()?, cost })
+        Some(Self { schema: CompiledSchema::compile(schema, PATTERNS)?, cost })
     }
 
     /// Whether arguments of a length are valid; `None` if that would cost too much.
@@ -124,32 +118,32 @@ impl BoundedSchema {
         if !self.cost.is_cheap(length) {
             self.cost.of_value(arguments)?;
         }
-        Some(self.validator.is_valid(arguments))
+        Some(self.schema.is_valid(arguments))
     }
 
-    /// The errors of invalid arguments; of long ones only the first.
-    pub(crate) fn errors<'a>(
-        &'a self,
-        arguments: &'a Value,
+    /// The violations of invalid arguments, at most `limit`; of long ones only the first.
+    pub(crate) fn violations(
+        &self,
+        arguments: &Value,
         length: usize,
-    ) -> Vec<ValidationError<'a>> {
-        // Errors repeat the evaluation of every branch that failed.
+        limit: usize,
+    ) -> Vec<Violation> {
+        // Finding all of them repeats the evaluation of every branch that failed.
         const MAX_EXPLAINED_COST: u64 = 100_000;
         let cost = self.cost.of_value(arguments);
         if cost.is_some_and(|cost| cost <= MAX_EXPLAINED_COST) && length <= MAX_EXPLAINED {
-            return self.validator.iter_errors(arguments).collect();
+            return self.schema.violations(arguments, limit);
         }
         match cost {
-            Some(_) => self.validator.validate(arguments).err().into_iter().collect(),
+            Some(_) => self.schema.first_violation(arguments).into_iter().collect(),
             None => Vec::new(),
         }
     }
 }
 
-fn problem(error: &ValidationError<'_>) -> ArgumentProblem {
-    let at = error.instance_path().to_string();
+fn problem(violation: Violation) -> ArgumentProblem {
+    let Violation { pointer: at, mut message, kind: _ } = violation;
     let location = if at.is_empty() { String::new() } else { format!(" (at `{at}`)") };
-    let mut message = error.to_string();
     if message.len() > MAX_PROBLEM {
         let end = (0..=MAX_PROBLEM).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
         message.truncate(end);

@@ -10,8 +10,9 @@ use std::{
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-template", &[]),
     ("muster-model", &[]),
+    ("muster-schema", &[]),
     ("muster-search", &[]),
-    ("muster-core", &["muster-search"]),
+    ("muster-core", &["muster-schema", "muster-search"]),
     ("muster-workflow", &["muster-core", "muster-template"]),
     ("muster-config", &["muster-core", "muster-workflow"]),
     ("muster-net", &["muster-core"]),
@@ -143,7 +144,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("tracing-subscriber", &["muster"]),
     // Values and decisions.
     ("fancy-regex", &["muster-core"]),
-    ("jsonschema", &["muster-core"]),
+    ("jsonschema", &["muster-schema"]),
     ("rpds", &["muster-core"]),
     ("rust-stemmers", &["muster-search"]),
     ("saphyr-parser", &["muster-config"]),
@@ -236,6 +237,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
     ("listenfd", &["muster"]),
     ("minisign-verify", &["muster"]),
+    ("idna_adapter", &["muster-shared"]),
     ("redis", &["muster-shared"]),
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.
     ("rcgen", &["muster-scenario"]),
