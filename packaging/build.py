@@ -7,8 +7,8 @@ since 2014. Other targets are built by cargo on their own system.
 import os
 import pathlib
 import subprocess
-import sys
 
+import tools
 from archive import ROOT, epoch
 
 GLIBC = (2, 17)
@@ -23,7 +23,7 @@ def build(target, folder):
     environment["CARGO_INCREMENTAL"] = "0"
     command, triple = "build", target.triple
     if _with_zig(target):
-        environment["PATH"] = f"{_tools()}{os.pathsep}{environment['PATH']}"
+        environment["PATH"] = f"{tools.installed(ZIG, ZIGBUILD) / 'bin'}{os.pathsep}{environment['PATH']}"
         command, triple = "zigbuild", "{}.{}.{}".format(triple, *GLIBC)
     options = ["--locked", "--profile", "dist", "--package", "muster", "--target", triple, "--target-dir", str(folder)]
     subprocess.run(["cargo", command, *options], cwd=ROOT, env=environment, check=True)
@@ -50,13 +50,3 @@ def _flags():
 
 def _cargo_home():
     return pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
-
-
-def _tools():
-    """The folder of the linker and its cargo command, installed once."""
-    folder = ROOT / "target/packaging-tools"
-    if not (folder / "bin/cargo-zigbuild").exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--only-binary=:all:", ZIG, ZIGBUILD], check=True)
-    return folder / "bin"

@@ -56,6 +56,11 @@ class Programs:
         """Completion scripts by shell and program."""
         return {(shell, program): self._completion(program, shell) for shell in SHELLS for program in ("muster", "climax")}
 
+    def prepare(self):
+        """Reads and makes everything above."""
+        for name in ("muster", "climax", "glibc", "man_pages", "completions"):
+            getattr(self, name)
+
     def _completion(self, program, shell):
         words = {"muster": ["completion", shell], "climax": ["climax", "completions", shell]}[program]
         return subprocess.run([self.folder / "muster", *words], check=True, capture_output=True).stdout

@@ -22,7 +22,7 @@ def build(programs, target, out):
     members = [
         ("debian-binary", b"2.0\n"),
         ("control.tar.gz", gzipped(tar([Entry("./control", control.encode())]))),
-        ("data.tar.xz", xzed(tar(files))),
+        ("data.tar.xz", xzed(tar(files), target.processor)),
     ]
     file = out / f"muster_{version()}_{architecture}.deb"
     file.write_bytes(_ar(members))

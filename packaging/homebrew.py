@@ -47,7 +47,7 @@ def build(out):
 
 
 def _download(processor, triple, out):
-    file = out / f"{tarball.name(TARGETS[triple])}.tar.gz"
+    file = out / f"{tarball.name(TARGETS[triple])}.tar.xz"
     if not file.exists():
         return []
     return [

@@ -1,6 +1,9 @@
-"""The tarball: unpack it anywhere, put `bin` into the PATH. Its folders are those of a prefix such as /usr/local."""
+"""The tarball: unpack it anywhere, put `bin` into the PATH. Its folders are those of a prefix such as /usr/local.
 
-from archive import Entry, gzipped, tar
+There are two with the same contents: with gzip, which everything unpacks, and with xz, which is smaller.
+"""
+
+from archive import Entry, gzipped, tar, xzed
 from contents import documents, shared_files, version
 
 
@@ -16,6 +19,8 @@ def build(programs, target, out):
         *(Entry(f"{prefix}/{file}", data) for file, data in documents().items()),
         *shared_files(programs, prefix),
     ]
-    file = out / f"{prefix}.tar.gz"
-    file.write_bytes(gzipped(tar(entries)))
-    return [file]
+    archive = tar(entries)
+    smaller, common = out / f"{prefix}.tar.xz", out / f"{prefix}.tar.gz"
+    smaller.write_bytes(xzed(archive, target.processor))
+    common.write_bytes(gzipped(archive))
+    return [smaller, common]

@@ -11,12 +11,14 @@ user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's package
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import urllib.request
@@ -150,9 +152,24 @@ def copy(packages, pattern, place):
     return f"/srv/{found[0].name}"
 
 
+def same_files(packages):
+    """The tarball with xz, which a bare Debian cannot unpack, has the files of the other."""
+    one, other = (contents(packages, f"muster-*.tar.{kind}") for kind in ("gz", "xz"))
+    if one != other:
+        raise Failed(f"the tarballs differ in {sorted(name for name, _ in one ^ other)}")
+
+
+def contents(packages, pattern):
+    [file] = packages.glob(pattern)
+    with tarfile.open(file) as archive:
+        members = [(member, archive.extractfile(member) if member.isfile() else None) for member in archive]
+        return {(member.name, file and hashlib.file_digest(file, "sha256").hexdigest()) for member, file in members}
+
+
 def tarball(packages, folder):
     place = root("bare", folder)
     file = copy(packages, "muster-*.tar.gz", place)
+    same_files(packages)
     began = time.monotonic()
     run(place, "sh", "-c", f"mkdir /opt/muster && tar -xzf {file} -C /opt/muster --strip-components=1")
     installed(place, "opt/muster")
