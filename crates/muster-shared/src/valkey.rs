@@ -22,7 +22,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::connection::{Connection, Connector, TIMEOUT, is_not_executed, unavailable};
+use self::connection::{Connection, Connector, NodeAddress, TIMEOUT, is_not_executed, unavailable};
 use crate::{ValkeyOptions, memory_shared::Messages};
 
 /// How long requests fail at once after a connection failed, so that they do not all wait for the timeout.
@@ -135,6 +135,11 @@ impl ValkeyStore {
                 used = Some(generation);
                 match connection.query(commands).await {
                     Err(err) if is_not_executed(&err) => {
+                        let err = match self.ask_importing(&err, commands).await {
+                            Some(Err(err)) if is_not_executed(&err) => err,
+                            Some(result) => return result.map_err(QueryError::Failed),
+                            None => err,
+                        };
                         if connection.is_misdirected(&err) {
                             self.drop_connection(generation);
                         }
@@ -165,6 +170,18 @@ impl ValkeyStore {
             }
         }
         result
+    }
+
+    /// Sends commands to the node that their slot is being moved to, if that is why they were not executed. `None` if it
+    /// cannot be reached.
+    async fn ask_importing<T: FromRedisValue>(
+        &self,
+        err: &RedisError,
+        commands: &Pipeline,
+    ) -> Option<Result<T, RedisError>> {
+        let node = NodeAddress::of_import(err)?;
+        let mut node = self.connector.connect_to_importing(&node).await.ok()?;
+        Some(commands.query_async(&mut node).await)
     }
 
     async fn ask<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {

@@ -140,6 +140,34 @@ impl Servers {
 }
 
 /// Says past the capture of libtest that Valkey was not tried.
+/// Lets the node with a slot move it to another one. Keys of the slot that do not exist belong there from now on.
+fn begin_move(slot: &str, from: &Server, to: &Server) {
+    let id = |node: &Server| {
+        let reply = node.command("CLUSTER MYID");
+        reply.lines().nth(1).unwrap().to_owned()
+    };
+    let (from_id, to_id) = (id(from), id(to));
+    let importing = to.command(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
+    assert!(importing.starts_with("+OK"), "{importing}");
+    let migrating = from.command(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
+    assert!(migrating.starts_with("+OK"), "{migrating}");
+}
+
+/// A node without slots, which joins a cluster.
+fn join([first, others @ ..]: &[Server; 3]) -> Server {
+    let node = Server::start_with(&["--cluster-enabled", "yes"]).unwrap();
+    let met = first.command(&format!("CLUSTER MEET 127.0.0.1 {} {}", node.port, node.bus));
+    assert!(met.starts_with("+OK"), "{met}");
+    for one in others.iter().chain([first, &node]) {
+        let knows_all = || {
+            let info = one.command("CLUSTER INFO");
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:4")
+        };
+        until("the node does not join", knows_all);
+    }
+    node
+}
+
 fn skip(test: &str) {
     let reason = "neither valkey-server nor redis-server is installed";
     let said = writeln!(stderr(), "skipped: {test}: {reason}");
@@ -286,6 +314,40 @@ async fn messages_reach_the_replicas_they_are_for() {
         running.shutdown().await;
         second.retire().await;
         assert!(!first.is_alive(second.id()).await.unwrap(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_is_being_moved_is_served_by_the_node_it_moves_to() {
+    let Some(nodes) = cluster() else {
+        return skip("a_slot_that_is_being_moved_is_served_by_the_node_it_moves_to");
+    };
+    let [first, second, _] = &nodes;
+    let added = join(&nodes);
+    let options = ValkeyOptions { cluster: true, ..first.options("") };
+    let state = open(&options, &TrustStore::system()).unwrap();
+    // One that has slots, and one that the client of the cluster does not know.
+    for (tag, to) in [("b", second), ("f", &added)] {
+        let key = |name: &str| format!("{{{tag}}}{name}");
+        let slot = first.command(&format!("CLUSTER KEYSLOT {tag}"));
+        let slot = slot.lines().next().unwrap().trim_start_matches(':').to_owned();
+        state.put(&key("stays"), b"0".to_vec(), TTL).await.unwrap();
+        begin_move(&slot, first, to);
+        assert_eq!(state.get(&key("stays")).await.unwrap().as_deref(), Some(&b"0"[..]), "{tag}");
+        state.put(&key("a"), b"1".to_vec(), TTL).await.unwrap();
+        assert_eq!(state.get(&key("a")).await.unwrap().as_deref(), Some(&b"1"[..]), "{tag}");
+        assert!(!state.claim(&key("a"), b"2".to_vec(), TTL).await.unwrap(), "{tag}");
+        assert!(state.swap(&key("a"), b"1", b"3".to_vec(), TTL).await.unwrap(), "{tag}");
+        for sum in 1..=3 {
+            assert_eq!(state.add(&key("sum"), 1, TTL).await.unwrap(), sum, "{tag}");
+        }
+        assert!(state.append(&key("log"), 1, b"x".to_vec(), LIMITS).await.unwrap(), "{tag}");
+        assert!(!state.append(&key("log"), 1, b"y".to_vec(), LIMITS).await.unwrap(), "{tag}");
+        state.join(&key("set"), "m", TTL).await.unwrap();
+        assert_eq!(state.members(&key("set")).await.unwrap(), ["m"], "{tag}");
+        assert_eq!(state.take(&key("a")).await.unwrap().as_deref(), Some(&b"3"[..]), "{tag}");
+        let stored = to.command("DBSIZE");
+        assert!(stored.starts_with(":3"), "{tag}: it is not stored where it belongs: {stored}");
     }
 }
 

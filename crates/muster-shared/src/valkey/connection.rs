@@ -7,8 +7,8 @@ use muster_net::TrustStore;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
     IntoConnectionInfo as _, Pipeline, ProtocolVersion, RedisError, RedisFuture, ServerErrorKind,
-    TlsCertificates,
-    aio::{AsyncPushSender, MultiplexedConnection},
+    TlsCertificates, Value,
+    aio::{AsyncPushSender, ConnectionLike, MultiplexedConnection},
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
     io::AsyncDNSResolver,
@@ -22,6 +22,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 /// Opens connections.
 pub(super) struct Connector {
     client: Client,
+    info: ConnectionInfo,
+    certificates: Option<TlsCertificates>,
     /// The client of a cluster.
     cluster: Option<ClusterClient>,
     /// The host to connect to, if the client is given another name to verify.
@@ -42,11 +44,10 @@ impl Connector {
             options.cluster.then(|| cluster(&info, host.as_deref(), trust)).transpose()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
-        let client = match certificates(trust) {
-            None => Client::open(info),
-            Some(certificates) => Client::build_with_tls(info, certificates),
-        };
-        Ok(Self { client: client.map_err(|err| unavailable(&err))?, cluster, host })
+        let certificates = certificates(trust);
+        let client = client(info.clone(), certificates.clone());
+        let client = client.map_err(|err| unavailable(&err))?;
+        Ok(Self { client, info, certificates, cluster, host })
     }
 
     /// Opens a connection.
@@ -68,6 +69,24 @@ impl Connector {
     ) -> Result<MultiplexedConnection, RedisError> {
         let config = self.config().set_push_sender(messages);
         self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// Opens a connection to the node of a cluster that a slot is being moved to. The client of the cluster does not know
+    /// it if it has no other slot.
+    pub(super) async fn connect_to_importing(
+        &self,
+        node: &NodeAddress,
+    ) -> Result<ImportingNode, RedisError> {
+        let (host, port) = (node.host.clone(), node.port);
+        let address = match self.info.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = client(self.info.clone().set_addr(address), self.certificates.clone())?;
+        let opened = client.get_multiplexed_async_connection_with_config(&self.config()).await;
+        opened.map(ImportingNode)
     }
 
     fn config(&self) -> AsyncConnectionConfig {
@@ -99,6 +118,77 @@ impl Connection {
         use ServerErrorKind::{Moved, ReadOnly};
         is_aborted_by(err, |kind| matches!(kind, Moved | ReadOnly))
             || (matches!(self, Self::Single(_)) && err.kind() == ErrorKind::Server(ReadOnly))
+    }
+}
+
+/// The address of a node of a cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NodeAddress {
+    host: String,
+    port: u16,
+}
+
+impl NodeAddress {
+    /// The node that a slot is being moved to, if an error shows that a command, which was not executed, belongs there.
+    pub(super) fn of_import(err: &RedisError) -> Option<Self> {
+        let errors = err.clone().into_server_errors()?;
+        let (_, error) =
+            errors.iter().find(|(_, error)| error.kind() == Some(ServerErrorKind::Ask))?;
+        let (host, port) = error.details()?.split_whitespace().nth(1)?.rsplit_once(':')?;
+        // Without a host it is the one of the node that was asked, which is not known here.
+        let host = Some(host).filter(|host| !host.is_empty())?;
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
+/// The node that a slot is being moved to. It executes commands for the slot only after `ASKING`.
+pub(super) struct ImportingNode(MultiplexedConnection);
+
+impl ConnectionLike for ImportingNode {
+    fn req_packed_command<'a>(&'a mut self, command: &'a redis::Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        // It holds for the next command, or for the whole transaction that begins with it.
+        let mut asking = redis::pipe();
+        asking.cmd("ASKING");
+        if commands.is_transaction() {
+            asking.cmd("MULTI");
+        }
+        for command in commands.cmd_iter() {
+            asking.add_command(command.clone());
+        }
+        if commands.is_transaction() {
+            asking.cmd("EXEC");
+        }
+        Box::pin(async move {
+            let replies = self.0.req_packed_commands(&asking, offset + 1, count).await?;
+            match commands.is_transaction() {
+                // An aborted transaction has an error in place of replies.
+                true => replies.into_iter().map(Value::extract_error).collect(),
+                false => Ok(replies),
+            }
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+fn client(
+    info: ConnectionInfo,
+    certificates: Option<TlsCertificates>,
+) -> Result<Client, RedisError> {
+    match certificates {
+        None => Client::open(info),
+        Some(certificates) => Client::build_with_tls(info, certificates),
     }
 }
 
