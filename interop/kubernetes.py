@@ -440,7 +440,7 @@ def check_hand_written(tally, world, gateway):
     order = [line.split("/")[0] for line in said.splitlines()]
     tally.check("migrate", "files by hand become resources, policies first", (0, 7, ["toolpolicies", "toolsets", "mcpservers"]),
                 (code, len(order), order[:3]))
-    hint = f"kubectl -n {namespace} create secret generic local --from-file=API_TOKEN=secrets/local.API_TOKEN"
+    hint = f"kubectl -n {namespace} create secret generic local --from-file=API_TOKEN={folder}/secrets/local.API_TOKEN"
     tally.check("migrate", "the Secrets to create are named", True, hint in wrong)
     code, said, wrong = world.run(gateway, *apply)
     tally.check("migrate", "they do not change the second time", (0, {"unchanged"}), (code, {line.split()[-1] for line in said.splitlines()}))

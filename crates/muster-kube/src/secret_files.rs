@@ -1,106 +1,251 @@
 //! Secrets of files, and what they are called in a cluster.
 //!
-//! The name of a file may have capital letters and `_`, that of a Secret may not. `muster import` names files by their
-//! server and their variable: `github.GITHUB_TOKEN` is the key `GITHUB_TOKEN` of the Secret `github`.
+//! A file of the folder `secrets` is one value, and a Secret has several: `muster import` names files by their server and
+//! their variable, and `github.GITHUB_TOKEN` is the key `GITHUB_TOKEN` of the Secret `github`. A file whose name has no dot
+//! is the key `value`. The other way round is the same, so that a definition that was copied to files and back refers to the
+//! same Secret, unless the name of that Secret has a dot.
 
-use muster_core::secret_source::{DEFAULT_KEY, references};
+use muster_core::{
+    secret_source::{DEFAULT_KEY, references},
+    server_auth::{SecretRef, ServerAuth},
+};
 use serde_json::Value as Json;
 
 use crate::store::is_name;
 
+/// The keys of client credentials that name none.
+const CLIENT_ID: &str = "client-id";
+const CLIENT_SECRET: &str = "client-secret";
+
 /// A file in the folder `secrets`, and the key of a Secret that takes its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretFile {
+    /// The namespace of the Secret; empty for that of the definitions.
+    pub namespace: String,
     /// The Secret.
     pub name: String,
     /// Its key.
     pub key: String,
-    /// The file.
+    /// The file, as a path in the folder.
     pub file: String,
 }
 
-/// Replaces the references of a spec to files by those to Secrets.
-pub(crate) fn rename(spec: &mut Json, found: &mut Vec<SecretFile>) -> Result<(), String> {
-    match spec {
-        Json::String(text) => *text = renamed(text, found)?,
+/// Where a definition is copied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Destination {
+    Cluster,
+    Files,
+}
+
+/// Replaces the references of the spec of a server by those of its destination, and returns all secrets that it refers to.
+pub(crate) fn rename(spec: &mut Json, to: Destination) -> Result<Vec<SecretFile>, String> {
+    let mut found = credentials(spec)?;
+    rename_in(spec, to, &mut found)?;
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn rename_in(value: &mut Json, to: Destination, found: &mut Vec<SecretFile>) -> Result<(), String> {
+    match value {
+        Json::String(text) => {
+            *text = match to {
+                Destination::Cluster => to_cluster(text, found)?,
+                Destination::Files => to_files(text, found),
+            }
+        }
         Json::Array(items) => {
             for item in items {
-                rename(item, found)?;
+                rename_in(item, to, found)?;
             }
         }
         Json::Object(members) => {
             for value in members.values_mut() {
-                rename(value, found)?;
+                rename_in(value, to, found)?;
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => (),
     }
-    found.sort();
-    found.dedup();
     Ok(())
 }
 
-fn renamed(text: &str, found: &mut Vec<SecretFile>) -> Result<String, String> {
+/// The client credentials of a server: a Secret in a cluster, and a folder of files.
+fn credentials(spec: &Json) -> Result<Vec<SecretFile>, String> {
+    let auth = spec.get("auth").cloned().unwrap_or_default();
+    let auth: Option<ServerAuth> = serde_json::from_value(auth).ok();
+    let exchange = auth.and_then(|auth| auth.token_exchange);
+    let Some(reference) = exchange.and_then(|exchange| exchange.client_credentials_secret_ref)
+    else {
+        return Ok(Vec::new());
+    };
+    let SecretRef { name, namespace, client_id_key, client_secret_key } = reference;
+    if !is_name(&name) || (!namespace.is_empty() && !is_name(&namespace)) {
+        return Err(cannot_be_a_name(&name));
+    }
+    let folder = match namespace.as_str() {
+        "" => name.clone(),
+        namespace => format!("{namespace}/{name}"),
+    };
+    let keys = [(client_id_key, CLIENT_ID), (client_secret_key, CLIENT_SECRET)];
+    let files = keys.into_iter().map(|(key, default)| {
+        let key = if key.is_empty() { default.to_owned() } else { key };
+        let file = format!("{folder}/{key}");
+        SecretFile { namespace: namespace.clone(), name: name.clone(), key, file }
+    });
+    Ok(files.collect())
+}
+
+fn cannot_be_a_name(name: &str) -> String {
+    format!(
+        "`{name}` cannot be the name of a Secret: rename the secret, with lower case letters, digits and `-`"
+    )
+}
+
+/// A text of a file, as a resource has it.
+fn to_cluster(text: &str, found: &mut Vec<SecretFile>) -> Result<String, String> {
     let (mut after, mut from) = (String::new(), 0);
-    for (range, file, key) in references(text) {
-        let reference = text.get(range.clone()).unwrap_or_default();
-        let (name, key, reference) = match file.rsplit_once('.') {
-            _ if is_name(file) => (file, key, reference.to_owned()),
-            Some((name, own)) if is_name(name) && !own.is_empty() && key == DEFAULT_KEY => {
-                (name, own, format!("secret://{name}/{own}"))
-            }
-            _ => {
-                return Err(format!(
-                    "`{file}` cannot be the name of a Secret: rename the secret, with lower case letters, digits and `-`"
-                ));
-            }
+    for (range, file, _) in references(text) {
+        // In a file, what follows the name is text.
+        let end = range.start + SCHEME.len() + file.len();
+        let rest = text.get(end..).unwrap_or_default();
+        let (name, key) = match file.split_once('.') {
+            Some((name, key)) if !key.is_empty() => (name, key),
+            Some(_) => return Err(cannot_be_a_name(file)),
+            None => (file, DEFAULT_KEY),
         };
-        found.push(SecretFile {
-            name: name.to_owned(),
-            key: key.to_owned(),
-            file: file.to_owned(),
-        });
+        if !is_name(name) {
+            return Err(cannot_be_a_name(file));
+        }
         after.push_str(text.get(from..range.start).unwrap_or_default());
-        after.push_str(&reference);
-        from = range.end;
+        after.extend([SCHEME, name]);
+        if key != DEFAULT_KEY || rest.starts_with('/') {
+            after.extend(["/", key]);
+        }
+        found.push(secret_file(name, key, file));
+        from = end;
     }
     after.push_str(text.get(from..).unwrap_or_default());
     Ok(after)
 }
 
+/// A text of a resource, as a file has it.
+fn to_files(text: &str, found: &mut Vec<SecretFile>) -> String {
+    let (mut after, mut from) = (String::new(), 0);
+    for (range, name, key) in references(text) {
+        let file = match key {
+            DEFAULT_KEY if !name.contains('.') => name.to_owned(),
+            key => format!("{name}.{key}"),
+        };
+        after.push_str(text.get(from..range.start).unwrap_or_default());
+        after.extend([SCHEME, &file]);
+        found.push(secret_file(name, key, &file));
+        from = range.end;
+    }
+    after.push_str(text.get(from..).unwrap_or_default());
+    after
+}
+
+/// The beginning of a reference.
+const SCHEME: &str = "secret://";
+
+fn secret_file(name: &str, key: &str, file: &str) -> SecretFile {
+    SecretFile {
+        namespace: String::new(),
+        name: name.to_owned(),
+        key: key.to_owned(),
+        file: file.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::renamed;
+    use serde_json::{Value as Json, json};
+
+    use super::{Destination, SecretFile, rename, to_cluster, to_files};
+
+    fn listed(found: &[SecretFile]) -> Vec<String> {
+        let line = |secret: &SecretFile| {
+            let SecretFile { namespace, name, key, file } = secret;
+            format!("{namespace}|{name} {key} {file}")
+        };
+        found.iter().map(line).collect()
+    }
 
     #[test]
-    fn names_that_a_secret_cannot_have_are_split() {
+    fn files_become_keys_of_secrets() {
         let check = |text: &str, expected: &str, secrets: &[&str]| {
             let mut found = Vec::new();
-            assert_eq!(renamed(text, &mut found).as_deref(), Ok(expected));
-            let found: Vec<String> = found
-                .iter()
-                .map(|secret| format!("{} {} {}", secret.name, secret.key, secret.file))
-                .collect();
-            assert_eq!(found, secrets, "{text}");
+            assert_eq!(to_cluster(text, &mut found).as_deref(), Ok(expected));
+            assert_eq!(listed(&found), secrets, "{text}");
         };
         check("plain", "plain", &[]);
         check(
             "Bearer secret://git-hub.API_KEY!",
             "Bearer secret://git-hub/API_KEY!",
-            &["git-hub API_KEY git-hub.API_KEY"],
+            &["|git-hub API_KEY git-hub.API_KEY"],
         );
-        check(
-            "secret://a.b, secret://c",
-            "secret://a.b, secret://c",
-            &["a.b value a.b", "c value c"],
-        );
-        check("secret://creds/TOKEN", "secret://creds/TOKEN", &["creds TOKEN creds"]);
-        check("secret://a.b.C", "secret://a.b/C", &["a.b C a.b.C"]);
-        for text in
-            ["secret://A", "secret://A.B", "secret://a_b.c", "secret://A.b/key", "secret://a."]
-        {
-            let refused = renamed(text, &mut Vec::new()).unwrap_err();
+        check("secret://a.b, secret://c", "secret://a/b, secret://c", &["|a b a.b", "|c value c"]);
+        check("secret://a.tls.crt", "secret://a/tls.crt", &["|a tls.crt a.tls.crt"]);
+        // What follows the name of a file is no key.
+        check("https://h/secret://t/list", "https://h/secret://t/value/list", &["|t value t"]);
+        check("secret://a.K/list", "secret://a/K/list", &["|a K a.K"]);
+        check("secret://t/", "secret://t/value/", &["|t value t"]);
+        for text in ["secret://A", "secret://A.B", "secret://a_b.c", "secret://a.", "secret://"] {
+            let refused = to_cluster(text, &mut Vec::new()).unwrap_err();
             assert!(refused.contains("cannot be the name of a Secret"), "{text}: {refused}");
         }
+    }
+
+    #[test]
+    fn keys_of_secrets_become_files() {
+        for (text, expected, secret) in [
+            ("Bearer secret://hub/TOKEN!", "Bearer secret://hub.TOKEN!", "|hub TOKEN hub.TOKEN"),
+            ("secret://hub", "secret://hub", "|hub value hub"),
+            ("secret://hub/value", "secret://hub", "|hub value hub"),
+            ("secret://t/value/list", "secret://t/list", "|t value t"),
+            ("secret://t/K/list", "secret://t.K/list", "|t K t.K"),
+            ("secret://a.b", "secret://a.b.value", "|a.b value a.b.value"),
+            ("secret://t/tls.crt", "secret://t.tls.crt", "|t tls.crt t.tls.crt"),
+        ] {
+            let mut found = Vec::new();
+            assert_eq!(to_files(text, &mut found), expected);
+            assert_eq!(listed(&found), [secret], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_resource_that_was_copied_to_files_and_back_is_the_same() {
+        for text in ["secret://hub/TOKEN", "secret://hub", "x secret://t/tls.crt/y secret://u/k"] {
+            let file = to_files(text, &mut Vec::new());
+            assert_eq!(to_cluster(&file, &mut Vec::new()).as_deref(), Ok(text), "{file}");
+        }
+    }
+
+    #[test]
+    fn client_credentials_are_secrets_as_well() {
+        let spec = |reference: Json| {
+            json!({"url": "http://h", "auth": {
+                "type": "oauth",
+                "tokenExchange": {"enabled": true, "clientCredentialsSecretRef": reference},
+            }})
+        };
+        for (reference, expected) in [
+            (
+                json!({"name": "dex"}),
+                ["|dex client-id dex/client-id", "|dex client-secret dex/client-secret"],
+            ),
+            (
+                json!({"name": "dex", "namespace": "ns", "clientIdKey": "id"}),
+                ["ns|dex client-secret ns/dex/client-secret", "ns|dex id ns/dex/id"],
+            ),
+        ] {
+            for to in [Destination::Cluster, Destination::Files] {
+                let mut server = spec(reference.clone());
+                let found = rename(&mut server, to).unwrap();
+                assert_eq!(listed(&found), expected);
+                assert_eq!(server, spec(reference.clone()), "nothing is renamed");
+            }
+        }
+        assert!(rename(&mut spec(json!({"name": "A_B"})), Destination::Cluster).is_err());
     }
 }

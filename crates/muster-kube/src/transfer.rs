@@ -1,6 +1,6 @@
 //! Definitions copied between files and a cluster.
 
-use std::{io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use muster_config::{
     crd::{self, ResourceDefinition},
@@ -17,7 +17,7 @@ use crate::{
     api::{ApiClient, ApiError, WriteMode},
     discovery,
     object::{self, KubeObject},
-    secret_files::{self, SecretFile},
+    secret_files::{self, Destination, SecretFile},
     store::{InvalidNamespace, check_namespace, collection, is_name},
 };
 
@@ -59,7 +59,7 @@ pub struct Movable {
     pub name: String,
     /// Its text, in the long form where its kind has one.
     pub text: String,
-    /// The files of the secrets that it refers to, if it is one of a file.
+    /// The secrets that it refers to.
     pub secrets: Vec<SecretFile>,
 }
 
@@ -120,10 +120,10 @@ fn movable(kind: DefinitionKind, text: &str, stem: &str) -> Result<Movable, Stri
     let read = crd::from_file(kind, text, stem).map_err(|error| error.to_string())?;
     let ResourceDefinition { name, metadata, spec } = read;
     let mut spec = Json::Object(spec);
-    let mut secrets = Vec::new();
-    if kind == DefinitionKind::McpServer {
-        secret_files::rename(&mut spec, &mut secrets)?;
-    }
+    let secrets = match kind {
+        DefinitionKind::McpServer => secret_files::rename(&mut spec, Destination::Cluster)?,
+        _ => Vec::new(),
+    };
     let text = match kind.file_kind() {
         None => writer::object(&spec),
         Some(file_kind) => {
@@ -225,10 +225,14 @@ impl Transfer {
                     place: kind.plural().to_owned(),
                     reason,
                 })?;
-                let text = without_cluster_fields(kind, &object.text);
-                found.push(Movable { kind, name, text, secrets: Vec::new() });
+                let (text, secrets) = for_files(kind, &object.text).map_err(|reason| {
+                    let place = format!("{}/{name}", kind.plural());
+                    TransferError::Invalid { place, reason }
+                })?;
+                found.push(Movable { kind, name, text, secrets });
             }
         }
+        check_files(&found)?;
         Ok(found)
     }
 }
@@ -250,12 +254,37 @@ fn merged(known: &Json, wanted: &Json) -> Json {
     next
 }
 
-/// A text without what only a cluster knows.
-fn without_cluster_fields(kind: DefinitionKind, text: &str) -> String {
-    if kind.file_kind().is_none() {
-        return text.to_owned();
+/// Checks that no two secrets of a cluster would be in one file.
+fn check_files(found: &[Movable]) -> Result<(), TransferError> {
+    let mut known: BTreeMap<&str, &SecretFile> = BTreeMap::new();
+    for movable in found {
+        for secret in &movable.secrets {
+            let other = *known.entry(&secret.file).or_insert(secret);
+            if other != secret {
+                let SecretFile { name, key, file, .. } = secret;
+                let reason = format!(
+                    "the keys `{}` of the Secret `{}` and `{key}` of `{name}` would be one file, `secrets/{file}`: rename one \
+                     of the Secrets",
+                    other.key, other.name
+                );
+                return Err(TransferError::Invalid { place: movable.place(), reason });
+            }
+        }
     }
-    let Ok(mut root) = documents::json(text) else { return text.to_owned() };
+    Ok(())
+}
+
+/// A text without what only a cluster knows, and with references to files of secrets.
+fn for_files(kind: DefinitionKind, text: &str) -> Result<(String, Vec<SecretFile>), String> {
+    let unchanged = || Ok((text.to_owned(), Vec::new()));
+    if kind.file_kind().is_none() {
+        return unchanged();
+    }
+    let Ok(mut root) = documents::json(text) else { return unchanged() };
+    let mut secrets = Vec::new();
+    if let (DefinitionKind::McpServer, Some(spec)) = (kind, root.get_mut("spec")) {
+        secrets = secret_files::rename(spec, Destination::Files)?;
+    }
     if let Json::Object(root) = &mut root {
         root.remove("status");
         if let Some(Json::Object(metadata)) = root.get_mut("metadata") {
@@ -263,7 +292,7 @@ fn without_cluster_fields(kind: DefinitionKind, text: &str) -> String {
             metadata.remove("namespace");
         }
     }
-    writer::object(&root)
+    Ok((writer::object(&root), secrets))
 }
 
 #[cfg(test)]
@@ -354,6 +383,35 @@ mod tests {
         });
         assert_eq!(after, expected);
         assert_eq!(merged(&after, &wanted), after);
+    }
+
+    #[tokio::test]
+    async fn keys_of_secrets_become_files_unless_two_would_be_one() {
+        let server = |name: &str, token: &str| {
+            let spec = json!({"type": "stdio", "command": "run", "env": {"T": token}});
+            json!({"metadata": {"name": name}, "spec": spec})
+        };
+        for (token, expected) in [
+            ("secret://b/K", Ok("T: secret://b.K")),
+            ("secret://a/b.K", Err("would be one file, `secrets/a.b.K`")),
+        ] {
+            let items = json!([server("a", "secret://a.b/K"), server("b", token)]);
+            let (transfer, _server) = transfer(move |_, path, _| {
+                let items = if path.contains("mcpservers") { items.clone() } else { json!([]) };
+                Answer::Reply(200, json!({"metadata": {}, "items": items}))
+            })
+            .await;
+            match (transfer.read_all().await, expected) {
+                (Ok(found), Ok(expected)) => {
+                    let text = &found.last().unwrap().text;
+                    assert!(text.contains(expected), "{text}");
+                }
+                (Err(error), Err(expected)) => {
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
+                (found, _) => panic!("{found:?}"),
+            }
+        }
     }
 
     #[test]

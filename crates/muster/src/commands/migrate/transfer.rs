@@ -1,7 +1,8 @@
 //! The copies themselves.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
+use muster_core::text::shell_quoted;
 use muster_engine::store::{ConfigStore, WriteError};
 use muster_kube::{Applied, Movable, SecretFile, Transfer, read_all};
 
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Migrate) -> Result<ExitCode, CommandError> {
                 true => apply(&found, namespace),
                 false => print(&found, namespace),
             }?;
-            if let Some(hint) = secrets_hint(&found, namespace) {
+            if let Some(hint) = secrets_to_create(&found, namespace, &root) {
                 output::hint(&hint);
             }
             Ok(done)
@@ -80,27 +81,69 @@ fn apply(found: &[Movable], namespace: &str) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// The commands that create the Secrets which definitions refer to, if there are any.
-fn secrets_hint(found: &[Movable], namespace: &str) -> Option<String> {
-    let mut secrets: BTreeMap<&str, Vec<&SecretFile>> = BTreeMap::new();
+/// The secrets that definitions refer to, by namespace and name.
+fn secrets<'a>(
+    found: &'a [Movable],
+    namespace: &'a str,
+) -> BTreeMap<(&'a str, &'a str), Vec<&'a SecretFile>> {
+    let mut secrets: BTreeMap<_, Vec<&SecretFile>> = BTreeMap::new();
     for secret in found.iter().flat_map(|movable| &movable.secrets) {
-        let files = secrets.entry(&secret.name).or_default();
+        let own = secret.namespace.as_str();
+        let namespace = if own.is_empty() { namespace } else { own };
+        let files = secrets.entry((namespace, secret.name.as_str())).or_default();
         if !files.contains(&secret) {
             files.push(secret);
         }
     }
-    let commands: Vec<String> = secrets
-        .iter()
-        .map(|(name, files)| {
+    secrets
+}
+
+/// The file of a secret, as a word of a shell.
+fn file_of(secret: &SecretFile, root: &Path) -> String {
+    root.join("secrets").join(&secret.file).display().to_string()
+}
+
+/// The commands that create the Secrets which definitions refer to, if there are any.
+fn secrets_to_create(found: &[Movable], namespace: &str, root: &Path) -> Option<String> {
+    let commands: Vec<String> = secrets(found, namespace)
+        .into_iter()
+        .map(|((namespace, name), files)| {
             let files: String = files
                 .iter()
-                .map(|secret| format!(" --from-file={}=secrets/{}", secret.key, secret.file))
+                .map(|secret| {
+                    let file = format!("{}={}", secret.key, file_of(secret, root));
+                    format!(" --from-file={}", shell_quoted(&file))
+                })
                 .collect();
             format!("kubectl -n {namespace} create secret generic {name}{files}")
         })
         .collect();
     (!commands.is_empty())
         .then(|| format!("secrets are not copied; create them with:\n  {}", commands.join("\n  ")))
+}
+
+/// The commands that write the files of the secrets which definitions refer to, if there are any.
+fn secrets_to_write(found: &[Movable], namespace: &str, root: &Path) -> Option<String> {
+    let mut commands = Vec::new();
+    for ((namespace, name), files) in secrets(found, namespace) {
+        for secret in files {
+            let file = file_of(secret, root);
+            let folder = Path::new(&file).parent().unwrap_or(root).display().to_string();
+            let value =
+                shell_quoted(&format!("{{{{index .data {:?} | base64decode}}}}", secret.key));
+            commands.push(format!(
+                "mkdir -p {} && kubectl -n {namespace} get secret {name} -o go-template={value} > {}",
+                shell_quoted(&folder),
+                shell_quoted(&file)
+            ));
+        }
+    }
+    (!commands.is_empty()).then(|| {
+        format!(
+            "secrets are not copied; write them with:\n  umask 077\n  {}",
+            commands.join("\n  ")
+        )
+    })
 }
 
 fn write_files(store: &ConfigStore, namespace: &str) -> Result<ExitCode, CommandError> {
@@ -132,38 +175,65 @@ fn write_files(store: &ConfigStore, namespace: &str) -> Result<ExitCode, Command
             };
             printer.line(&format!("{} {done}", path.display()))?;
         }
+        if let Some(hint) = secrets_to_write(&found, namespace, store.root()) {
+            output::hint(&hint);
+        }
         Ok(if kept == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use muster_config::kinds::DefinitionKind;
     use muster_kube::{Movable, SecretFile};
 
-    use super::secrets_hint;
+    use super::{secrets_to_create, secrets_to_write};
 
-    #[test]
-    fn the_secrets_to_create_are_listed_once() {
-        let server = |secrets: &[(&str, &str, &str)]| Movable {
+    fn server(secrets: &[(&str, &str, &str, &str)]) -> Movable {
+        Movable {
             kind: DefinitionKind::McpServer,
             name: "a".to_owned(),
             text: String::new(),
             secrets: secrets
                 .iter()
-                .map(|(name, key, file)| SecretFile {
+                .map(|(namespace, name, key, file)| SecretFile {
+                    namespace: (*namespace).to_owned(),
                     name: (*name).to_owned(),
                     key: (*key).to_owned(),
                     file: (*file).to_owned(),
                 })
                 .collect(),
-        };
-        assert_eq!(secrets_hint(&[server(&[])], "ns"), None);
-        let token = ("github", "TOKEN", "github.TOKEN");
-        let found = [server(&[token, ("github", "USER", "github.USER")]), server(&[token])];
+        }
+    }
+
+    #[test]
+    fn the_secrets_to_create_are_listed_once_with_their_files() {
+        let root = Path::new("/etc/my muster");
+        assert_eq!(secrets_to_create(&[server(&[])], "ns", root), None);
+        let token = ("", "github", "TOKEN", "github.TOKEN");
+        let client = ("dex", "client", "client-id", "dex/client/client-id");
+        let found =
+            [server(&[token, ("", "github", "USER", "github.USER")]), server(&[token, client])];
         let expected = "\
 secrets are not copied; create them with:
-  kubectl -n ns create secret generic github --from-file=TOKEN=secrets/github.TOKEN --from-file=USER=secrets/github.USER";
-        assert_eq!(secrets_hint(&found, "ns").as_deref(), Some(expected));
+  kubectl -n dex create secret generic client --from-file='client-id=/etc/my muster/secrets/dex/client/client-id'
+  kubectl -n ns create secret generic github --from-file='TOKEN=/etc/my muster/secrets/github.TOKEN' --from-file='USER=/etc/my muster/secrets/github.USER'";
+        assert_eq!(secrets_to_create(&found, "ns", root).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn the_files_of_secrets_to_write_are_listed_once() {
+        let root = Path::new("/etc/muster");
+        assert_eq!(secrets_to_write(&[server(&[])], "ns", root), None);
+        let token = ("", "github", "tls.crt", "github.tls.crt");
+        let found = [server(&[token]), server(&[token, ("dex", "c", "id", "dex/c/id")])];
+        let expected = "\
+secrets are not copied; write them with:
+  umask 077
+  mkdir -p /etc/muster/secrets/dex/c && kubectl -n dex get secret c -o go-template='{{index .data \"id\" | base64decode}}' > /etc/muster/secrets/dex/c/id
+  mkdir -p /etc/muster/secrets && kubectl -n ns get secret github -o go-template='{{index .data \"tls.crt\" | base64decode}}' > /etc/muster/secrets/github.tls.crt";
+        assert_eq!(secrets_to_write(&found, "ns", root).as_deref(), Some(expected));
     }
 }
