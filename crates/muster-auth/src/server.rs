@@ -218,6 +218,19 @@ impl AuthServer {
         self.0.login_of_session(session).await
     }
 
+    /// The principal behind the id of a session, as a token of `client` stands for it now; none if the login has ended or
+    /// the user may not use the gateway any more.
+    pub(crate) async fn principal_of_session(
+        &self,
+        session: &str,
+        client: &str,
+    ) -> Result<Option<Principal>, StoreError> {
+        let Some(id) = self.0.login_of_session(session).await? else { return Ok(None) };
+        let Some(login) = self.0.login(&id).await? else { return Ok(None) };
+        let principal = self.0.principal(&login, client);
+        Ok(Some(principal).filter(|principal| self.allows(principal)))
+    }
+
     /// Ends a login. Returns whether the gateway knows it.
     pub(crate) async fn end_login(&self, id: &str) -> Result<bool, StoreError> {
         if !self.has_login(id).await? {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
@@ -63,7 +64,16 @@ pub struct TokenDescription {
     pub role: Role,
 }
 
-/// A login that requests came from since the gateway started. Times are in seconds since 1970.
+/// A login that the gateway issued, for work that goes on without a request of its user. It is no credential.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginReference {
+    /// The id of its session.
+    pub session: String,
+    /// The OAuth client that the token was issued to.
+    pub client: String,
+}
+
+/// A login that requests came from. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenLogin {
     /// Identifies it among all sessions; no credential.
@@ -135,7 +145,19 @@ pub trait CallerDirectory: fmt::Debug + Send + Sync {
     /// Revokes a static token.
     fn revoke_token<'a>(&'a self, name: &'a str) -> DirectoryFuture<'a, ()>;
 
-    /// The logins that requests to this process came from and that have not ended, those of the last request first.
+    /// The login of a caller; none if the gateway did not issue one.
+    fn login_of(&self, caller: &Caller) -> Option<LoginReference>;
+
+    /// The caller with a login, limited to a toolset: what a request with a token of this login would be admitted as
+    /// now. None if the login has ended, or its user may not use the gateway any more.
+    fn logged_in<'a>(
+        &'a self,
+        login: &'a LoginReference,
+        toolset: Option<&'a str>,
+    ) -> DirectoryFuture<'a, Option<Caller>>;
+
+    /// The logins that requests to any replica came from and that have not ended, those of the last request first. A
+    /// replica tells the others of its requests within some seconds.
     fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>>;
 
     /// The sessions of browsers, at any replica, newest first.

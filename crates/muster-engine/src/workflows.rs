@@ -129,7 +129,8 @@ impl Workflows {
         caller: &Caller,
         origin: Origin,
     ) -> Result<RunningExecution, Outcome> {
-        let begun = self.deps.executions.begin(workflow, input, caller, origin).await;
+        let login = self.deps.directory.as_ref().and_then(|directory| directory.login_of(caller));
+        let begun = self.deps.executions.begin(workflow, input, (caller, login), origin).await;
         let live = begun
             .map_err(|error| Outcome::failure(format!("the run cannot be recorded: {error}")))?;
         self.tell(workflow, Reason::WorkflowExecutionStarted, live.id());

@@ -1,6 +1,6 @@
 //! The record of a run, and the journal that its record is restored from if the gateway ended during the run.
 
-use muster_core::{effect::Effect, hex};
+use muster_core::{caller_directory::LoginReference, effect::Effect, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -208,6 +208,9 @@ pub struct RunStart {
     /// The name of the static token that its caller presented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The login of its caller, if the gateway issued it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginReference>,
     /// The toolset that its caller is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset: Option<String>,
@@ -367,10 +370,8 @@ impl RunRecord {
             }
             None => "interrupted: the gateway ended between two steps".to_owned(),
         };
-        let completed_at = match story.last.text.as_str() {
-            "" => self.started_at.clone(),
-            last => last.to_owned(),
-        };
+        let last = Some(&story.last.text).filter(|last| !last.is_empty());
+        let completed_at = last.unwrap_or(&self.started_at).clone();
         Self {
             status: RunState::Interrupted,
             completed_at: Some(completed_at),

@@ -1,14 +1,17 @@
 //! The directory of those who may use the gateway, behind the port that core tools use.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use muster_config::settings::AccessMode;
 use muster_core::{
     backend::BoxFuture,
     call::{Caller, Role},
     caller_directory::{
-        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
-        TokenDescription, TokenDraft,
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture,
+        LoginReference, SeenLogin, TokenDescription, TokenDraft,
     },
     credentials::{Admission, BearerToken, Principal},
     join::join_all,
@@ -18,7 +21,7 @@ use super::{
     AccessControl,
     browser_sessions::BrowserSessions,
     of_token,
-    recent_logins::RecentLogins,
+    recent_logins::{RecentLogins, add, login_session_id},
     tokens::{TokenFile, TokenFileError},
 };
 use crate::{
@@ -147,19 +150,49 @@ impl CallerDirectory for AccessDirectory {
         })
     }
 
+    fn login_of(&self, caller: &Caller) -> Option<LoginReference> {
+        let principal = caller.principal.as_ref().filter(|_| caller.token.is_none())?;
+        let client = principal.client.as_ref()?.to_string();
+        Some(LoginReference { session: login_session_id(&principal.login), client })
+    }
+
+    fn logged_in<'a>(
+        &'a self,
+        login: &'a LoginReference,
+        toolset: Option<&'a str>,
+    ) -> DirectoryFuture<'a, Option<Caller>> {
+        Box::pin(async move {
+            let Some(logins) = &self.logins else { return Ok(None) };
+            let LoginReference { session, client } = login;
+            let Some(principal) = logins.principal_of_session(session, client).await? else {
+                return Ok(None);
+            };
+            let is_operator =
+                self.mode == AccessMode::Open || self.operators.now().contains(&principal);
+            let role = if is_operator { Role::Operator } else { Role::Agent };
+            let admission = Admission { role, ..Admission::of(Arc::new(principal)) };
+            // A login is not bound to a toolset.
+            Ok(admission.limited_to(toolset).ok().map(|admission| admission.caller(None)))
+        })
+    }
+
     fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {
         Box::pin(async move {
-            let seen = self.recent.list();
-            let present = seen.iter().map(|(login, seen)| {
+            let own: BTreeMap<String, Arc<str>> =
+                self.recent.list().into_iter().map(|(login, seen)| (seen.id, login)).collect();
+            let seen = self.seen_by_all().await?;
+            let present = seen.iter().map(|seen| {
+                let login = own.get(&seen.id).map(|login| &**login);
                 Box::pin(self.is_present(login, seen)) as BoxFuture<'_, Result<bool, StoreError>>
             });
             let mut listed = Vec::new();
-            for ((_, seen), present) in seen.iter().zip(join_all(present.collect()).await) {
+            for (seen, present) in seen.iter().zip(join_all(present.collect()).await) {
                 match present? {
                     true => listed.push(seen.clone()),
                     false => self.recent.forget(&seen.id),
                 }
             }
+            listed.sort_by_key(|seen| std::cmp::Reverse(seen.last_seen));
             Ok(listed)
         })
     }
@@ -188,7 +221,13 @@ impl CallerDirectory for AccessDirectory {
                 (None, Some(logins)) => logins.login_of_session(id).await?,
                 (None, None) => None,
             };
-            let Some(login) = login else { return Err(no_session(id)) };
+            let Some(login) = login else {
+                return Err(match self.recent.of_others().await?.get(id) {
+                    Some(seen) if has_record(seen) => has_ended_already(id),
+                    Some(_) => not_issued_here(),
+                    None => no_session(id),
+                });
+            };
             let Some(logins) = &self.logins else {
                 let text = "this gateway issues no logins".to_owned();
                 return Err(DirectoryError::Failed(text));
@@ -199,24 +238,35 @@ impl CallerDirectory for AccessDirectory {
             }
             match (has_ended, is_ours) {
                 (true, _) => Ok(()),
-                (false, true) => {
-                    Err(DirectoryError::NotFound(format!("session `{id}` has ended already")))
-                }
-                (false, false) => {
-                    let text = "the gateway did not issue the token of this login: its issuer has to revoke it";
-                    Err(DirectoryError::Failed(text.to_owned()))
-                }
+                (false, true) => Err(has_ended_already(id)),
+                (false, false) => Err(not_issued_here()),
             }
         })
     }
 }
 
 impl AccessDirectory {
-    /// Whether a login that was seen has not ended, as far as the gateway can know.
-    async fn is_present(&self, login: &str, seen: &SeenLogin) -> Result<bool, StoreError> {
-        match &self.logins {
-            Some(logins) if has_record(seen) => logins.has_login(login).await,
-            Some(_) | None => Ok(true),
+    /// What all replicas have seen of each login.
+    async fn seen_by_all(&self) -> Result<Vec<SeenLogin>, StoreError> {
+        let mut seen = self.recent.of_others().await?;
+        for (_, own) in self.recent.list() {
+            add(&mut seen, own);
+        }
+        Ok(seen.into_values().collect())
+    }
+
+    /// Whether a login that was seen has not ended, as far as the gateway can know. The id of its record is known if this
+    /// replica has seen it.
+    async fn is_present(&self, login: Option<&str>, seen: &SeenLogin) -> Result<bool, StoreError> {
+        match (&self.logins, login) {
+            (Some(logins), Some(login)) if has_record(seen) => logins.has_login(login).await,
+            (Some(logins), None) if has_record(seen) => {
+                match logins.login_of_session(&seen.id).await? {
+                    Some(login) => logins.has_login(&login).await,
+                    None => Ok(false),
+                }
+            }
+            (Some(_) | None, _) => Ok(true),
         }
     }
 
@@ -236,6 +286,15 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, DirectoryError> {
     let done = tokio::task::spawn_blocking(work).await;
     Ok(done.map_err(|error| DirectoryError::Failed(error.to_string()))??)
+}
+
+fn has_ended_already(id: &str) -> DirectoryError {
+    DirectoryError::NotFound(format!("session `{id}` has ended already"))
+}
+
+fn not_issued_here() -> DirectoryError {
+    let text = "the gateway did not issue the token of this login: its issuer has to revoke it";
+    DirectoryError::Failed(text.to_owned())
 }
 
 fn no_session(id: &str) -> DirectoryError {

@@ -1,12 +1,24 @@
 //! The logins that requests came from since the gateway started.
 //!
-//! The storage of logins cannot be listed, and may be shared by several replicas. This is what one of them has seen.
+//! The storage of logins cannot be listed. This is what each replica has seen, and tells the others.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod shared;
 
-use muster_core::{call::Role, caller_directory::SeenLogin, credentials::Principal};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    future::pending,
+    sync::{Arc, OnceLock},
+};
 
-use crate::{lock::Lock, random};
+use muster_core::{
+    call::Role, caller_directory::SeenLogin, credentials::Principal, shared::ReplicaLink,
+};
+use tokio::sync::Notify;
+
+use self::shared::SharedLogins;
+pub(super) use self::shared::add;
+use crate::{lock::Lock, random, store::StoreError};
 
 /// The number of logins that are remembered; the one that was not used for longest makes room.
 const MAX_LOGINS: usize = 1_000;
@@ -15,12 +27,23 @@ const ID: usize = 12;
 
 /// The logins of recent requests. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct RecentLogins(Arc<Lock<BTreeMap<Arc<str>, SeenLogin>>>);
+pub struct RecentLogins(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By the ids of their records.
+    seen: Lock<BTreeMap<Arc<str>, SeenLogin>>,
+    /// A request was recorded that other replicas do not know of.
+    recorded: Notify,
+    /// What other replicas have seen.
+    shared: OnceLock<SharedLogins>,
+}
 
 impl RecentLogins {
     /// Records a request.
     pub(super) fn record(&self, principal: &Principal, role: Role, now: u64) {
-        let mut logins = self.0.lock();
+        self.0.recorded.notify_one();
+        let mut logins = self.0.seen.lock();
         if let Some(known) = logins.get_mut(&principal.login) {
             known.last_seen = now;
             known.requests += 1;
@@ -50,7 +73,7 @@ impl RecentLogins {
 
     /// The logins with the ids of their records, those of the last request first.
     pub(super) fn list(&self) -> Vec<(Arc<str>, SeenLogin)> {
-        let logins = self.0.lock();
+        let logins = self.0.seen.lock();
         let mut all: Vec<_> =
             logins.iter().map(|(login, seen)| (Arc::clone(login), seen.clone())).collect();
         all.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.last_seen));
@@ -59,14 +82,39 @@ impl RecentLogins {
 
     /// The login with an id.
     pub(super) fn login(&self, id: &str) -> Option<(Arc<str>, SeenLogin)> {
-        let logins = self.0.lock();
+        let logins = self.0.seen.lock();
         let found = logins.iter().find(|(_, seen)| seen.id == id);
         found.map(|(login, seen)| (Arc::clone(login), seen.clone()))
     }
 
     /// Forgets a login that has ended.
     pub(super) fn forget(&self, id: &str) {
-        self.0.lock().retain(|_, known| known.id != id);
+        self.0.seen.lock().retain(|_, known| known.id != id);
+    }
+
+    /// Shares the logins with other replicas, once: see [`publish`](Self::publish).
+    pub fn share(&self, link: Arc<dyn ReplicaLink>) {
+        // Only a second call finds it set.
+        drop(self.0.shared.set(SharedLogins::new(link)));
+    }
+
+    /// Tells other replicas of the requests to this one.
+    pub async fn publish(&self) -> Infallible {
+        match self.0.shared.get() {
+            Some(shared) => {
+                let seen = || self.list().into_iter().map(|(_, seen)| seen).collect();
+                shared.publish(&self.0.recorded, seen).await
+            }
+            None => pending().await,
+        }
+    }
+
+    /// The logins that other replicas have seen, by the ids of their sessions.
+    pub(super) async fn of_others(&self) -> Result<BTreeMap<String, SeenLogin>, StoreError> {
+        match self.0.shared.get() {
+            Some(shared) => shared.of_others().await,
+            None => Ok(BTreeMap::new()),
+        }
     }
 }
 

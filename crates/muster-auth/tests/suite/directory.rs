@@ -1,6 +1,6 @@
 //! The directory of callers: who is logged in, and who would be admitted.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use muster_auth::{
@@ -15,9 +15,12 @@ use muster_auth::{
 };
 use muster_config::settings::AccessMode;
 use muster_core::{
-    caller_directory::{CallerDirectory as _, CallerQuery, DirectoryError, TokenDraft},
-    credentials::Authenticator as _,
+    call::Role,
+    caller_directory::{CallerDirectory as _, CallerQuery, DirectoryError, SeenLogin, TokenDraft},
+    credentials::{Admission, Authenticator as _},
+    shared::{ReplicaLink, SharedState},
 };
+use muster_shared::{MemoryShared, Replica as ReplicaLease};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -57,13 +60,35 @@ impl Replica {
         Self { access: AccessControl::new(options, None), directory, tokens, _folder: folder }
     }
 
+    /// The same replica, which shares the logins that it sees.
+    fn shared_in(self, state: &Arc<dyn SharedState>) -> Self {
+        let lease: Arc<dyn ReplicaLink> = ReplicaLease::new(Arc::clone(state)).unwrap();
+        self.directory.recent.share(lease);
+        self
+    }
+
     /// Sends a request with the access token of a login, and returns the id of its session.
     async fn request(&self, tokens: &Value) -> String {
+        self.admit(tokens).await;
+        self.sessions().await.first().unwrap().clone()
+    }
+
+    async fn admit(&self, tokens: &Value) -> Admission {
         let mut headers = HeaderMap::new();
         let bearer = format!("Bearer {}", tokens["access_token"].as_str().unwrap());
         headers.insert("authorization", bearer.parse().unwrap());
-        self.access.authenticate(&headers, &peer()).await.unwrap();
-        self.sessions().await.first().unwrap().clone()
+        self.access.authenticate(&headers, &peer()).await.unwrap()
+    }
+
+    /// Waits until this replica lists so many requests.
+    async fn lists(&self, requests: u64) -> Vec<SeenLogin> {
+        loop {
+            let logins = self.directory.logins().await.unwrap();
+            if logins.iter().map(|login| login.requests).sum::<u64>() == requests {
+                return logins;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn sessions(&self) -> Vec<String> {
@@ -91,6 +116,72 @@ async fn any_replica_ends_a_login() {
     assert_eq!(one.sessions().await, Vec::<String>::new(), "it has ended");
     let again = one.directory.end_session(&id).await;
     assert!(matches!(again, Err(DirectoryError::NotFound(_))), "{again:?}");
+}
+
+#[tokio::test]
+async fn every_replica_lists_the_logins_of_all() {
+    let mut world = World::new().await;
+    let state: Arc<dyn SharedState> = Arc::new(MemoryShared::new(Clock::system()));
+    let one = Replica::new(&world).shared_in(&state);
+    let other = Replica::new(&world).shared_in(&state);
+    let (first, second) = (world.login().await.unwrap(), world.login().await.unwrap());
+    let id = one.request(&first).await;
+    other.admit(&second).await;
+    other.admit(&first).await;
+    other.admit(&first).await;
+    let working = async {
+        // Both have seen the first login, and one the second.
+        let logins = one.lists(4).await;
+        assert_eq!(logins.len(), 2, "{logins:?}");
+        let seen = logins.iter().find(|login| login.id == id).unwrap();
+        assert_eq!(seen.requests, 3);
+        assert_eq!(other.lists(4).await.len(), 2);
+        // One that has seen neither.
+        let third = Replica::new(&world).shared_in(&state);
+        third.directory.end_session(&id).await.unwrap();
+        assert_eq!(one.lists(1).await, third.lists(1).await, "the other one has ended");
+        let again = third.directory.end_session(&id).await;
+        assert!(
+            matches!(&again, Err(DirectoryError::NotFound(text)) if text.ends_with("has ended already")),
+            "{again:?}"
+        );
+    };
+    let (one_tells, other_tells) = (one.directory.recent.clone(), other.directory.recent.clone());
+    tokio::select! {
+        () = working => (),
+        never = one_tells.publish() => match never {},
+        never = other_tells.publish() => match never {},
+    }
+}
+
+#[tokio::test]
+async fn work_goes_on_for_a_login_until_it_ends() {
+    let mut world = World::new().await;
+    let replica = Replica::new(&world);
+    let tokens = world.login().await.unwrap();
+    let caller = replica.admit(&tokens).await.caller(None);
+    let login = replica.directory.login_of(&caller).unwrap();
+    let other = Replica::new(&world);
+    let goes_on = async |toolset| other.directory.logged_in(&login, toolset).await.unwrap();
+    let found = goes_on(None).await.unwrap();
+    assert_eq!((&found.subject, found.role), (&caller.subject, Role::Agent));
+    assert_eq!(replica.directory.login_of(&found).as_ref(), Some(&login));
+    assert_eq!(goes_on(Some("read")).await.unwrap().toolset.as_deref(), Some("read"));
+    other.directory.end_session(&login.session).await.unwrap();
+    assert!(goes_on(None).await.is_none(), "it has ended");
+}
+
+#[tokio::test]
+async fn work_ends_with_the_permission_of_its_user() {
+    let mut world = World::new().await;
+    let replica = Replica::new(&world);
+    let tokens = world.login().await.unwrap();
+    let caller = replica.admit(&tokens).await.caller(None);
+    let login = replica.directory.login_of(&caller).unwrap();
+    let nobody =
+        PrincipalList { users: vec!["nobody@example.com".to_owned()], ..PrincipalList::default() };
+    world.server.allowed_users().replace(nobody);
+    assert!(replica.directory.logged_in(&login, None).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         audience: ToolAudience::Operators,
         effect: None,
         summary: "List who is logged in: the logins that requests came from since the gateway started, and the browsers \
-                  at the console. With several replicas, the logins are those that the answering replica has seen.",
+                  at the console, at all replicas.",
         schema: || json!({"type": "object", "properties": {}}),
         run: |handle, _, _| Box::pin(sessions(handle)),
     },

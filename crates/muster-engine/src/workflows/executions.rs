@@ -20,6 +20,7 @@ use std::{
 
 use muster_core::{
     call::{Caller, Role},
+    caller_directory::LoginReference,
     hex,
 };
 use muster_workflow::{
@@ -44,6 +45,8 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER: &str = "workflow_executions";
 const RECORD: &str = "yaml";
 const JOURNAL: &str = "journal";
+/// Why an execution is not continued whose caller would be refused now.
+const NOT_ADMITTED: &str = "it was not continued, because the login or the token that it was started with is not valid any more";
 /// The number of executions after which old records are deleted.
 const PRUNE_INTERVAL: usize = 100;
 
@@ -72,6 +75,8 @@ pub(super) enum Why {
     Suspended,
     /// The gateway ended, and the execution cannot be resumed.
     Interrupted,
+    /// The same, because its caller is not admitted any more.
+    NotAdmitted,
 }
 
 /// An execution that an earlier gateway left unfinished.
@@ -187,7 +192,7 @@ impl Executions {
         self: &Arc<Self>,
         workflow: &Workflow,
         input: JsonObject,
-        caller: &Caller,
+        (caller, login): (&Caller, Option<LoginReference>),
         origin: Origin,
     ) -> io::Result<RunningExecution> {
         let began = now();
@@ -203,6 +208,7 @@ impl Executions {
             record: record.clone(),
             subject: caller.subject.to_string(),
             token: caller.token.as_deref().map(str::to_owned),
+            login,
             toolset: caller.toolset.as_deref().map(str::to_owned),
             operator: caller.role == Role::Operator,
             depth: caller.depth,
@@ -348,13 +354,15 @@ impl Executions {
         if why == Why::Suspended {
             return self.put(&record);
         }
-        if why == Why::Cancelled {
-            let error = record.error.unwrap_or_default();
-            let error =
-                error.replace("interrupted: the gateway ended", "cancelled: the caller went away");
-            record.error = Some(error);
-            record.status = RunState::Failed;
-        }
+        let error = record.error.take().unwrap_or_default();
+        record.error = Some(match why {
+            Why::Cancelled => {
+                record.status = RunState::Failed;
+                error.replace("interrupted: the gateway ended", "cancelled: the caller went away")
+            }
+            Why::NotAdmitted => format!("{error}; {NOT_ADMITTED}"),
+            Why::Suspended | Why::Interrupted => error,
+        });
         self.close(&record)
     }
 

@@ -7,16 +7,20 @@ use jiff::Timestamp;
 use muster_core::{
     backend::CallContext,
     call::{Caller, Role},
-    caller_directory::CallerQuery,
+    caller_directory::{CallerQuery, LoginReference},
     client::NoClient,
 };
-use muster_gateway::dispatch::Dispatcher;
+use muster_gateway::dispatch::{CallerSnapshots as _, Dispatcher, GatewaySnapshot};
 use muster_workflow::{Workflow, record::RunStart, report::ReplyDetail, run::CompletedSteps};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 use tokio_util::task::TaskTracker;
 
 use super::{
     Definitions, Deps, Workflows,
+    execution::RunningExecution,
     executions::{Left, Query, Why},
     inherit::inherit,
     missing_tools,
@@ -25,8 +29,10 @@ use super::{
 };
 use crate::{events::Reason, store::Files, view::View};
 
-/// The timeout for servers to connect.
+/// The timeout for servers to connect, and for the storage of logins to answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The interval between two looks for tools and logins that may be there later.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Resumes or closes unfinished executions. Blocks while files are read.
 pub(crate) fn resume_unfinished(
@@ -63,23 +69,40 @@ pub(super) fn resume(
 ) -> Option<Arc<SharedJournal>> {
     let workflow = workflow_of(definitions, namespace, &left);
     let past = workflow.as_ref().and_then(|workflow| left.story.resumable(&workflow.spec));
-    match (workflow, past, caller_of(deps, &left.opened)) {
-        (Some(workflow), Some(past), Some(caller)) => {
+    let starter = match &left.opened.login {
+        Some(login) => Some(Starter::Login(login.clone())),
+        None => caller_of(deps, &left.opened).map(|caller| Starter::Known(Box::new(caller))),
+    };
+    match (workflow, past, starter) {
+        (Some(workflow), Some(past), Some(starter)) => {
             let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
-            tasks.spawn(continue_run(workflows, workflow, left, caller, past, shared));
+            tasks.spawn(continue_run(workflows, workflow, left, starter, past, shared));
             None
         }
-        (workflow, ..) => {
-            give_up(deps, workflow.as_deref(), &left);
+        (workflow, past, starter) => {
+            let is_refused = past.is_some() && starter.is_none();
+            let why = if is_refused { Why::NotAdmitted } else { Why::Interrupted };
+            if let Err(error) = deps.executions.give_up(&left.opened.record.execution_id, why) {
+                let id = &left.opened.record.execution_id;
+                tracing::warn!("the record of run {id} cannot be written: {error}");
+            }
+            tell(deps, workflow.as_deref(), &left);
             shared
         }
     }
 }
 
-/// The caller that an execution is continued for: it may do what it might have done before, not more.
+/// Who started an execution.
+enum Starter {
+    Known(Box<Caller>),
+    /// A user, whose login may have ended.
+    Login(LoginReference),
+}
+
+/// The caller that an execution is continued for, if it was not started by a user who logged in.
 ///
-/// There is none for a user who logged in, whose login this gateway does not have, nor for a token that was revoked or has
-/// expired since.
+/// There is none for a token that was revoked or has expired since, nor for a user whose login the gateway did not issue:
+/// their issuer may have ended it.
 fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
     let caller = match &opened.token {
         None => {
@@ -100,6 +123,11 @@ fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
             directory.caller(&query).ok()?
         }
     };
+    limited(caller, opened)
+}
+
+/// A caller who may do what it might have done before, not more; none if it is another one.
+fn limited(caller: Caller, opened: &RunStart) -> Option<Caller> {
     let role = if opened.operator { Role::Operator } else { Role::Agent };
     let role = role.min(caller.role);
     (*caller.subject == *opened.subject).then(|| Caller {
@@ -109,33 +137,70 @@ fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
     })
 }
 
+/// The user who started an execution, if their login has not ended. The error says that this cannot be known.
+async fn logged_in(
+    deps: &Deps,
+    login: &LoginReference,
+    opened: &RunStart,
+) -> Result<Option<Caller>, String> {
+    let Some(directory) = &deps.directory else { return Ok(None) };
+    let asking = async {
+        loop {
+            match directory.logged_in(login, opened.toolset.as_deref()).await {
+                Ok(caller) => return caller.and_then(|caller| limited(caller, opened)),
+                Err(error) => tracing::debug!("the login of a run is not known: {error}"),
+            }
+            sleep(RETRY).await;
+        }
+    };
+    timeout(LONGEST_WAIT, asking).await.map_err(|_| "its login cannot be checked".to_owned())
+}
+
+/// Waits until a caller has the tools of a workflow, also those of servers that it logged in to.
+async fn has_tools(workflows: &Workflows, workflow: &Workflow, caller: &Caller) -> bool {
+    let (deps, definitions) = (&workflows.deps, &workflows.definitions);
+    let mut states = deps.state.clone();
+    let waiting = async {
+        loop {
+            if let Some(connected) = Arc::clone(&deps.principals).touch(caller) {
+                connected.await;
+            }
+            let shared = Arc::clone(&states.borrow_and_update());
+            // A tool that is there and that the caller may not call any more is refused when it is called.
+            let is_there =
+                |state: &GatewaySnapshot| missing_tools(workflow, definitions, state).is_empty();
+            if is_there(&shared) || is_there(&deps.state_of(caller)) {
+                return true;
+            }
+            // Connections of a caller change no state that others see.
+            if let Ok(Err(_)) = timeout(RETRY, states.changed()).await {
+                return false;
+            }
+        }
+    };
+    timeout(LONGEST_WAIT, waiting).await.unwrap_or(false)
+}
+
 async fn continue_run(
     workflows: Workflows,
     workflow: Arc<Workflow>,
     left: Left,
-    caller: Caller,
+    starter: Starter,
     past: CompletedSteps,
     shared: Option<Arc<SharedJournal>>,
 ) {
     let deps = &workflows.deps;
-    let mut states = deps.state.clone();
-    let definitions = &workflows.definitions;
-    let is_there = states.wait_for(|state| missing_tools(&workflow, definitions, state).is_empty());
-    let is_there = tokio::select! {
-        found = timeout(LONGEST_WAIT, is_there) => found.is_ok_and(|state| state.is_ok()),
+    let prepared = tokio::select! {
+        prepared = prepare(&workflows, &workflow, &left, starter) => prepared,
         () = deps.executions.interrupted() => return,
     };
-    let live = match is_there {
-        true => deps.executions.reopen(&left).await,
-        false => Err(std::io::Error::other("its tools are not available")),
-    };
     let id = &left.opened.record.execution_id;
-    let live = match live {
-        Ok(live) => live.shared_as(shared),
-        Err(error) => {
+    let (caller, live) = match prepared {
+        Ok((caller, live)) => (caller, live.shared_as(shared)),
+        Err((why, error)) => {
             tracing::warn!("run {id} of workflow {} is not continued: {error}", workflow.name);
-            let (executions, id) = (Arc::clone(&deps.executions), id.clone());
-            executions.abandon(id, Why::Interrupted, shared);
+            tell(deps, Some(&workflow), &left);
+            deps.executions.abandon(id.clone(), why, shared);
             return;
         }
     };
@@ -154,13 +219,34 @@ async fn continue_run(
     }
 }
 
-fn give_up(deps: &Deps, workflow: Option<&Workflow>, left: &Left) {
+/// The caller of an execution, and the execution, open again.
+async fn prepare(
+    workflows: &Workflows,
+    workflow: &Workflow,
+    left: &Left,
+    starter: Starter,
+) -> Result<(Caller, RunningExecution), (Why, String)> {
+    let deps = &workflows.deps;
+    let caller = match starter {
+        Starter::Known(caller) => *caller,
+        Starter::Login(login) => {
+            let caller = logged_in(deps, &login, &left.opened).await;
+            let caller = caller.map_err(|error| (Why::Interrupted, error))?;
+            caller.ok_or_else(|| (Why::NotAdmitted, "its login has ended".to_owned()))?
+        }
+    };
+    if !has_tools(workflows, workflow, &caller).await {
+        return Err((Why::Interrupted, "its tools are not available".to_owned()));
+    }
+    let live = deps.executions.reopen(left).await;
+    live.map(|live| (caller, live)).map_err(|error| (Why::Interrupted, error.to_string()))
+}
+
+/// Reports that an execution is not continued.
+fn tell(deps: &Deps, workflow: Option<&Workflow>, left: &Left) {
     let record = &left.opened.record;
     let (id, name) = (&record.execution_id, &record.workflow_name);
     tracing::warn!("run {id} of workflow {name} was interrupted when the gateway ended");
-    if let Err(error) = deps.executions.give_up(id, Why::Interrupted) {
-        tracing::warn!("the record of run {id} cannot be written: {error}");
-    }
     let namespace = workflow.map_or("default", |workflow| workflow.namespace.as_str());
     let detail = format!("run {id} was interrupted when the gateway ended");
     deps.journal.tell(Reason::WorkflowExecutionFailed, name, namespace, &detail);

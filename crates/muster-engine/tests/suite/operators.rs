@@ -6,8 +6,8 @@ use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
     caller_directory::{
-        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
-        TokenDescription, TokenDraft,
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture,
+        LoginReference, SeenLogin, TokenDescription, TokenDraft,
     },
     catalog::ToolAudience,
     client::NoClient,
@@ -321,6 +321,18 @@ impl CallerDirectory for Tokens {
 
     fn revoke_token<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn login_of(&self, _: &Caller) -> Option<LoginReference> {
+        None
+    }
+
+    fn logged_in<'a>(
+        &'a self,
+        _: &'a LoginReference,
+        _: Option<&'a str>,
+    ) -> DirectoryFuture<'a, Option<Caller>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {

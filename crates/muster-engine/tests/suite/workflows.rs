@@ -8,8 +8,8 @@ use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome, Role},
     caller_directory::{
-        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture, SeenLogin,
-        TokenDescription, TokenDraft,
+        BrowserSession, CallerDirectory, CallerQuery, DirectoryError, DirectoryFuture,
+        LoginReference, SeenLogin, TokenDescription, TokenDraft,
     },
     client::NoClient,
     credentials::{BearerToken, Principal},
@@ -112,6 +112,7 @@ fn journal(file: &str, subject: &str) -> String {
         record,
         subject,
         token: None,
+        login: None,
         toolset: None,
         shared: false,
         operator: false,
@@ -169,9 +170,12 @@ async fn a_resumed_run_is_bound_to_the_toolset_of_its_caller() {
     assert_eq!(rig.fake.called(), Vec::<String>::new());
 }
 
-/// The static tokens of a gateway.
-#[derive(Debug)]
-struct Tokens(Vec<TokenDescription>);
+/// The static tokens of a gateway, and its one user who is logged in.
+#[derive(Debug, Default)]
+struct Admitted {
+    tokens: Vec<TokenDescription>,
+    login: Option<Caller>,
+}
 
 fn token_caller(name: &str) -> Caller {
     let principal = Principal {
@@ -189,14 +193,14 @@ fn token_caller(name: &str) -> Caller {
     Caller { token, role: Role::Operator, ..Caller::authenticated(Arc::new(principal)) }
 }
 
-impl CallerDirectory for Tokens {
+impl CallerDirectory for Admitted {
     fn caller(&self, query: &CallerQuery) -> Result<Caller, DirectoryError> {
         let caller = token_caller(query.token.as_deref().unwrap());
         Ok(Caller { toolset: query.toolset.as_deref().map(Into::into), ..caller })
     }
 
     fn tokens(&self) -> Result<Vec<TokenDescription>, DirectoryError> {
-        Ok(self.0.clone())
+        Ok(self.tokens.clone())
     }
 
     fn create_token(&self, _: TokenDraft) -> DirectoryFuture<'_, BearerToken> {
@@ -205,6 +209,24 @@ impl CallerDirectory for Tokens {
 
     fn revoke_token<'a>(&'a self, _: &'a str) -> DirectoryFuture<'a, ()> {
         Box::pin(ready(Err(DirectoryError::Failed("not here".to_owned()))))
+    }
+
+    fn login_of(&self, caller: &Caller) -> Option<LoginReference> {
+        let principal = caller.principal.as_ref()?;
+        let client = principal.client.as_ref()?.to_string();
+        Some(LoginReference { session: principal.login.to_string(), client })
+    }
+
+    fn logged_in<'a>(
+        &'a self,
+        login: &'a LoginReference,
+        toolset: Option<&'a str>,
+    ) -> DirectoryFuture<'a, Option<Caller>> {
+        let known =
+            self.login.as_ref().filter(|known| self.login_of(known).as_ref() == Some(login));
+        let caller =
+            known.map(|known| Caller { toolset: toolset.map(Into::into), ..known.clone() });
+        Box::pin(ready(Ok(caller)))
     }
 
     fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>> {
@@ -247,12 +269,68 @@ async fn a_run_of_a_token_resumes_while_the_token_is_good() {
             ("workflows/w.yaml", file.as_str()),
             ("workflow_executions/left.journal", &left),
         ];
-        let directory = Arc::new(Tokens(tokens.clone()));
+        let directory = Arc::new(Admitted { tokens: tokens.clone(), ..Admitted::default() });
         let rig = Rig::admitting(directory, server(), &files);
         recorded(&rig, "left", status).await;
         let calls = rig.fake.called();
         assert_eq!(calls.len(), usize::from(status == "completed"), "{tokens:?}: {calls:?}");
     }
+}
+
+/// A user with a login that the gateway issued to a client.
+fn user(name: &str, login: &str) -> Caller {
+    let principal = Principal {
+        id: Principal::id_of("https://idp", name),
+        issuer: "https://idp".into(),
+        subject: name.into(),
+        email: None,
+        name: None,
+        groups: Arc::default(),
+        login: login.into(),
+        identity: None,
+        client: Some("app".into()),
+    };
+    Caller::authenticated(Arc::new(principal))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_a_user_resumes_while_the_login_lasts() {
+    let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let login = r#""depth":0,"login":{"session":"s1","client":"app"}"#;
+    let left = journal(&file, "https://idp|ann").replace(r#""depth":0"#, login);
+    let bound = left.replace(r#""depth":0"#, r#""depth":0,"toolset":"first""#);
+    let ended = "interrupted: the gateway ended while step second ran; it is not known whether it was carried out; it was \
+                 not continued, because the login or the token that it was started with is not valid any more";
+    let cases = [
+        (&left, Some(user("ann", "s1")), "completed", Value::Null),
+        // The login has ended; it is another one; it is the login of another user.
+        (&left, None, "interrupted", json!(ended)),
+        (&left, Some(user("ann", "s2")), "interrupted", json!(ended)),
+        (&left, Some(user("eve", "s1")), "interrupted", json!(ended)),
+    ];
+    for (left, login, status, error) in cases {
+        let files = [
+            ("mcpservers/a.yaml", REMOTE),
+            ("workflows/w.yaml", file.as_str()),
+            ("workflow_executions/left.journal", left),
+        ];
+        let directory = Arc::new(Admitted { login: login.clone(), ..Admitted::default() });
+        let rig = Rig::admitting(directory, server(), &files);
+        let record = recorded(&rig, "left", status).await;
+        assert_eq!(record["error"], error, "{login:?}");
+        let calls = rig.fake.called();
+        assert_eq!(calls.len(), usize::from(status == "completed"), "{login:?}: {calls:?}");
+    }
+    let files = [
+        ("mcpservers/a.yaml", REMOTE),
+        ("workflows/w.yaml", file.as_str()),
+        ("toolsets/first.yaml", "tools: [x_a_one, workflow_w]\n"),
+        ("workflow_executions/left.journal", &bound),
+    ];
+    let directory = Admitted { login: Some(user("ann", "s1")), ..Admitted::default() };
+    let rig = Rig::admitting(Arc::new(directory), server(), &files);
+    let record = recorded(&rig, "left", "failed").await;
+    assert_eq!(rig.fake.called(), Vec::<String>::new(), "{record}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ fn opened(spec: &WorkflowSpec, depth: u8) -> JournalEntry {
         record,
         subject: "local".to_owned(),
         token: None,
+        login: None,
         toolset: None,
         shared: false,
         operator: false,

@@ -10,8 +10,8 @@ use crate::{error::CommandError, process};
 
 /// Show who is logged in to the gateway, and log them out
 ///
-/// A login is listed from its first request on. With several replicas, `list` shows the logins that one of them has seen,
-/// and the browsers of all; `end` works at any of them. `muster token` manages the tokens of clients that cannot log in.
+/// A login is listed from its first request on. Both commands work at any of several replicas, for the logins and browsers
+/// of all of them. `muster token` manages the tokens of clients that cannot log in.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -81,6 +81,7 @@ fn opened(id: &str) -> JournalEntry {
         record: begun(id),
         subject: "local".to_owned(),
         token: None,
+        login: None,
         toolset: None,
         shared: false,
         operator: false,
@@ -297,7 +298,8 @@ async fn a_run_that_stops_after_a_fault_gets_its_record_when_the_store_is_back()
     let steps = json!({"steps": [{"id": "a", "tool": "t"}]});
     let workflow = Workflow::new("w", "default", definition::read(&steps).unwrap().spec);
     let caller = Caller::local();
-    let begun = executions.begin(&workflow, JsonObject::new(), &caller, Origin::Saved).await;
+    let begun =
+        executions.begin(&workflow, JsonObject::new(), (&caller, None), Origin::Saved).await;
     let live = begun.unwrap();
     let id = live.id().to_owned();
     state.breaks(&[Fault::Refused("append")]);
@@ -370,7 +372,8 @@ async fn a_run_whose_caller_leaves_at_its_end_is_closed() {
     let steps = json!({"steps": [{"id": "a", "tool": "t"}]});
     let workflow = Workflow::new("w", "default", definition::read(&steps).unwrap().spec);
     let caller = Caller::local();
-    let begun = executions.begin(&workflow, JsonObject::new(), &caller, Origin::Saved).await;
+    let begun =
+        executions.begin(&workflow, JsonObject::new(), (&caller, None), Origin::Saved).await;
     let live = begun.unwrap();
     let id = live.id().to_owned();
     tokio::select! {

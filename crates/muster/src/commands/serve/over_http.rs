@@ -81,6 +81,10 @@ impl HttpGateway<'_> {
             }
         }
         let (guard, lists) = access.guard(logins, operator.as_ref());
+        let recent = self.directory.recent.clone();
+        if let Some(replica) = replica {
+            recent.share(replicas::link(replica));
+        }
         let console = self.console(&guard, console)?;
         let metrics = &self.settings.metrics;
         let page = MetricsPage::new(engine, self.telemetry.clone(), metrics, guard.clone());
@@ -96,6 +100,7 @@ impl HttpGateway<'_> {
             served = http::serve(server, listeners, options, stop) => served,
             never = logins::keep_up(logins, lists, engine.view()) => match never {},
             never = replicas::keep_up(replica.map(|replica| &**replica)) => match never {},
+            never = recent.publish() => match never {},
             never = idle::hasten_after(signals.hasten, &hasten) => match never {},
         })
     }
