@@ -282,12 +282,10 @@ def check_rights(tally, server, name, namespace):
         return server.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"]
 
     own, leases = "muster.giantswarm.io", "coordination.k8s.io"
-    # Records of executions are not written yet.
-    records = "workflowexecutions"
     plurals = re.findall(r"(?m)^    plural: (\S+)", "".join(file.read_text() for file in (CHART / "crds").glob("*.yaml")))
     allowed = [
-        *[(verb, own, kind, namespace) for kind in plurals if kind != records for verb in ("get", "list", "watch", "create", "update", "delete")],
-        ("patch", own, "mcpservers", namespace, "status"), ("create", "", "events", namespace),
+        *[(verb, own, kind, namespace) for kind in plurals for verb in ("get", "list", "watch", "create", "update", "delete")],
+        ("patch", own, "mcpservers", namespace, "status"), ("patch", own, "workflowexecutions", namespace), ("create", "", "events", namespace),
         ("create", leases, "leases", namespace),
         *[(verb, "", "secrets", where, "", named) for verb in ("get", "watch") for named in ("github-token", "dex-client")
           for where in (namespace, "team-a", "team-b")]]
@@ -298,7 +296,7 @@ def check_rights(tally, server, name, namespace):
         ("create", "", "secrets", namespace), ("delete", "", "secrets", "team-a"),
         ("get", "", "secrets", "default"), ("get", "", "secrets", "kube-system"), ("list", own, "mcpservers", "default"),
         ("list", own, "mcpservers", ""), ("list", "", "pods", namespace), ("create", "", "pods", namespace),
-        ("create", own, records, namespace), ("list", own, records, namespace),
+        ("list", own, "workflowexecutions", "default"), ("patch", own, "workflowexecutions", namespace, "status"),
         ("deletecollection", own, "mcpservers", namespace), ("patch", own, "mcpservers", namespace),
         ("update", leases, "leases", namespace), ("delete", leases, "leases", namespace),
         ("create", "rbac.authorization.k8s.io", "rolebindings", namespace),

@@ -16,6 +16,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -312,6 +313,33 @@ def call_as_agent(gateway, tool, arguments):
     return send(session, {"id": 2, "method": "tools/call", "params": call})[1]
 
 
+def check_executions(tally, world, gateway):
+    """What a workflow did is a resource, and the records that the original wrote are listed with ours."""
+    world.apply("Workflow", "probe", {"steps": [{"id": "one", "tool": "core_service_list"}]})
+    world.becomes("workflows", "probe", "Ready", ("True", "Available"))
+    said = call_as_agent(gateway, "workflow_probe", {})
+    name = re.search(r'execution_id[\\": ]+([0-9a-f-]{36})', said)
+    tally.check("executions", "a workflow runs", True, bool(name))
+
+    def status():
+        code, found = world.server.request("GET", f"{BASE}/workflowexecutions/{name[1]}")[:2]
+        return code == 200 and found["spec"]["status"] == "completed"
+
+    wait_for("the record of the execution", status)
+    found = world.get("workflowexecutions", name[1])
+    labels = {"muster.giantswarm.io/workflow": "probe", "muster.giantswarm.io/status": "completed"}
+    tally.check("executions", "a record has labels and steps", (labels, "probe", ["one"]), (
+        found["metadata"]["labels"], found["spec"]["workflowName"], [step["stepId"] for step in found["spec"]["steps"]]))
+    sample = "0f3b1f6e-6b1e-4c55-9c0e-6a7c1f5b2a10"
+    said = call_as_agent(gateway, "core_workflow_execution_list", {})
+    tally.check("executions", "all are listed", (True, True), (name[1] in said, sample in said))
+    said = call_as_agent(gateway, "core_workflow_execution_get", {"execution_id": sample})
+    tally.check("executions", "a record of the original is read", True, "x_git_build" in said)
+    world.delete("workflows", "probe")
+    world.delete("workflowexecutions", sample)
+    wait_for("the list without it", lambda: sample not in call_as_agent(gateway, "core_workflow_execution_list", {}))
+
+
 def check_older_definitions(tally, world, gateway, backend):
     """The kinds of the original have no `approval`: a server that waits for it is refused, and not stored without it."""
     file = CHART / "crds/mcpservers.yaml"
@@ -473,6 +501,7 @@ def main():
             check_refusals(tally, world)
             check_lifecycle(tally, world, backend)
             check_tools(tally, world, gateway, backend)
+            check_executions(tally, world, gateway)
             check_death(tally, world, backend)
             check_secrets(tally, world, backend)
             check_older_definitions(tally, world, gateway, backend)
@@ -483,7 +512,7 @@ def main():
             tally.check("rights", "none was denied after the outage", [], sorted(set(server.denied(world.user)[before:])))
             used = {request[1:3] for request in server.requests_of(world.user)}
             wanted = {("list", "toolpolicies"), ("patch", "mcpservers/status"), ("create", "events"), ("update", "leases"), ("get", "secrets"),
-                      ("watch", "secrets")}
+                      ("watch", "secrets"), ("create", "workflowexecutions"), ("update", "workflowexecutions")}
             tally.check("rights", "they were used", [], sorted(wanted - used))
             check_migration(tally, world, gateway)
         finally:

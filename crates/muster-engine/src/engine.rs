@@ -27,6 +27,7 @@ use crate::{
     cli_offer::BundledCli,
     core_tools,
     events::EventJournal,
+    execution_store::ExecutionStore,
     handle::Handle,
     principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
@@ -73,6 +74,8 @@ pub struct EngineOptions {
     pub replica: Option<Arc<dyn ReplicaLink>>,
     /// Knows who may use the gateway.
     pub directory: Option<Arc<dyn CallerDirectory>>,
+    /// The records of executions that other gateways read.
+    pub executions: Option<Arc<dyn ExecutionStore>>,
 }
 
 impl EngineOptions {
@@ -90,6 +93,7 @@ impl EngineOptions {
             telemetry: Telemetry::default(),
             replica: None,
             directory: None,
+            executions: None,
         }
     }
 }
@@ -127,6 +131,7 @@ impl Engine {
             telemetry,
             replica,
             directory,
+            executions: stored,
         } = options;
         prepare(&store);
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
@@ -138,7 +143,7 @@ impl Engine {
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
         let executions = workflows::Executions::new(store.state(), tasks.clone());
-        let executions = Arc::new(executions.shared_by(replica));
+        let executions = Arc::new(executions.shared_by(replica).stored_in(stored));
         let services = Services::new(services::Deps {
             store: Arc::clone(&store),
             journal: journal.clone(),

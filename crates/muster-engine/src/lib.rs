@@ -9,6 +9,7 @@ pub mod cli_offer;
 mod core_tools;
 pub mod engine;
 pub mod events;
+pub mod execution_store;
 mod handle;
 mod policies;
 pub mod principals;

@@ -143,10 +143,22 @@ impl ApiClient {
         self.send(path, Some((Method::DELETE, JSON, &options))).await
     }
 
-    /// Lists a collection, page by page.
+    /// Lists a collection.
     pub(crate) async fn list(&self, path: &str) -> Result<ObjectList, ApiError> {
+        let mut items = Vec::new();
+        let version = self.list_pages(path, MAX_OBJECTS, |page| items.extend(page)).await?;
+        Ok(ObjectList { items, version })
+    }
+
+    /// Lists a collection of `max` objects at most, page by page, and returns the version that a watch continues from.
+    pub(crate) async fn list_pages(
+        &self,
+        path: &str,
+        max: usize,
+        mut take: impl FnMut(Vec<Json>) + Send,
+    ) -> Result<String, ApiError> {
         let limit = PAGE.to_string();
-        let (mut items, mut next) = (Vec::new(), String::new());
+        let (mut count, mut next) = (0, String::new());
         loop {
             let mut query = vec![("limit", limit.as_str())];
             if !next.is_empty() {
@@ -159,15 +171,18 @@ impl ApiClient {
             };
             let (version, more) = (text(&page, "resourceVersion"), text(&page, "continue"));
             match page.get_mut("items").map(Json::take) {
-                Some(Json::Array(found)) => items.extend(found),
+                Some(Json::Array(found)) => {
+                    count += found.len();
+                    take(found);
+                }
                 _ => return Err(ApiError::Unavailable("the API server sent no list".to_owned())),
             }
-            if items.len() > MAX_OBJECTS {
-                let message = format!("there are more than {MAX_OBJECTS} objects");
+            if count > max {
+                let message = format!("there are more than {max} objects");
                 return Err(ApiError::Refused(message));
             }
             if more.is_empty() {
-                return Ok(ObjectList { items, version });
+                return Ok(version);
             }
             next = more;
         }

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use muster_config::kinds::DefinitionKind;
 use muster_core::{hex, secret_source::SecretSource};
-use muster_engine::{events::EventJournal, store::DefinitionStore};
+use muster_engine::{
+    events::EventJournal, execution_store::ExecutionStore, store::DefinitionStore,
+};
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -14,8 +16,9 @@ use crate::{
     api::ApiClient,
     cache::ObjectCache,
     events::EventRecorder,
+    executions::ClusterExecutions,
     leader::Candidate,
-    reflector,
+    reflector::{self, DefinitionMirror},
     secrets::KubeSecrets,
     status,
     store::{InvalidNamespace, KubeStore, check_namespace},
@@ -54,6 +57,7 @@ pub struct Cluster {
     cache: Arc<ObjectCache>,
     store: Arc<KubeStore>,
     secrets: Arc<KubeSecrets>,
+    executions: Arc<ClusterExecutions>,
     namespace: String,
     identity: String,
     leading: watch::Receiver<bool>,
@@ -89,10 +93,12 @@ impl Cluster {
         let (shared, known) = (Arc::clone(&api), Arc::clone(&cache));
         let store = Arc::new(KubeStore::new(shared, known, Arc::clone(&secrets), namespace));
         for kind in DefinitionKind::ALL {
-            let (api, cache) = (Arc::clone(&api), Arc::clone(&cache));
-            let following = reflector::follow(api, cache, kind, store.collection(kind));
+            let mirror = DefinitionMirror { cache: Arc::clone(&cache), kind };
+            let following = reflector::follow(Arc::clone(&api), mirror, store.collection(kind));
             tasks.spawn(until(stop.clone(), following));
         }
+        let executions = Arc::new(ClusterExecutions::new(Arc::clone(&api), namespace));
+        tasks.spawn(until(stop.clone(), Arc::clone(&executions).follow()));
         if timeout(INITIAL_SYNC_TIMEOUT, cache.synced()).await.is_err()
             && let Some((kind, reason)) = cache.unread()
         {
@@ -105,12 +111,16 @@ impl Cluster {
         let statuses =
             status::keep(Arc::clone(&api), Arc::clone(&cache), Arc::clone(&store), leading.clone());
         tasks.spawn(until(stop.clone(), statuses));
+        tasks.spawn(Arc::clone(&executions).write(stop.clone()));
+        let retention = Arc::clone(&executions).keep_up(leading.clone());
+        tasks.spawn(until(stop.clone(), retention));
         let (namespace, candidate) = (namespace.to_owned(), Some(candidate));
         Ok(Self {
             api,
             cache,
             store,
             secrets,
+            executions,
             namespace,
             identity,
             leading,
@@ -132,6 +142,11 @@ impl Cluster {
     /// The definitions of the namespace.
     pub fn definitions(&self) -> Arc<dyn DefinitionStore> {
         Arc::<KubeStore>::clone(&self.store)
+    }
+
+    /// The records of executions of all gateways of the namespace.
+    pub fn executions(&self) -> Arc<dyn ExecutionStore> {
+        Arc::<ClusterExecutions>::clone(&self.executions)
     }
 
     /// The Secrets that definitions refer to.

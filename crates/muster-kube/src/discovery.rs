@@ -3,17 +3,17 @@
 //! A list that is not found may be the answer of a proxy, or of an API server that is starting. Definitions are
 //! forgotten, and policies with them, only if the API server itself says that it has no such kind.
 
-use muster_config::kinds::{API_GROUP, API_VERSION, DefinitionKind};
+use muster_config::kinds::{API_GROUP, API_VERSION};
 use serde_json::Value as Json;
 
 use crate::api::{ApiClient, ApiError};
 
-/// Whether the API server has a kind, by its own word.
-pub(crate) async fn is_served(api: &ApiClient, kind: DefinitionKind) -> Result<bool, ApiError> {
+/// Whether the API server has a kind, named by its plural, by its own word.
+pub(crate) async fn is_served(api: &ApiClient, plural: &str) -> Result<bool, ApiError> {
     match api.get(&format!("/apis/{API_GROUP}/{API_VERSION}")).await {
         Ok(found) => {
             let resources = entries(&found, "APIResourceList", "resources")?;
-            Ok(resources.iter().any(|known| is(known, "name", kind.plural())))
+            Ok(resources.iter().any(|known| is(known, "name", plural)))
         }
         // The whole group is not installed, if so.
         Err(ApiError::NotFound) => {
@@ -46,7 +46,6 @@ fn not_an_api_server() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use muster_config::kinds::DefinitionKind;
     use serde_json::{Value as Json, json};
 
     use super::is_served;
@@ -64,7 +63,7 @@ mod tests {
             Answer::Reply(status, body)
         })
         .await;
-        is_served(&api, DefinitionKind::Policy).await.ok()
+        is_served(&api, "toolpolicies").await.ok()
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Lists and watches one kind, and keeps the cache up to date.
+//! Lists and watches one kind, and keeps a copy of it up to date.
 //!
 //! A watch begins with the version of the list and continues from the last version it was told of, also after the
 //! connection broke. Where that version is too old the kind is listed again.
@@ -30,29 +30,80 @@ const MISSING_KIND_INTERVAL: Duration = Duration::from_secs(30);
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(250), max: Duration::from_secs(20) };
 
+/// A copy of the objects of a kind.
+pub(crate) trait Mirror: Send + Sync {
+    /// The plural of the kind.
+    fn plural(&self) -> &'static str;
+
+    /// Lists all objects, and returns the version that a watch continues from.
+    fn list(
+        &self,
+        api: &ApiClient,
+        collection: &str,
+    ) -> impl Future<Output = Result<String, ApiError>> + Send;
+
+    /// Takes an event of the watch, which has reached this version.
+    fn event(&self, happened: WatchEventKind, object: Json, version: &str);
+
+    /// The API server has no such kind.
+    fn no_such_kind(&self);
+
+    /// The kind cannot be read now. What is known stays.
+    fn failed(&self, why: &ApiError);
+}
+
+/// The definitions of a kind.
+pub(crate) struct DefinitionMirror {
+    pub(crate) cache: Arc<ObjectCache>,
+    pub(crate) kind: DefinitionKind,
+}
+
+impl Mirror for DefinitionMirror {
+    fn plural(&self) -> &'static str {
+        self.kind.plural()
+    }
+
+    async fn list(&self, api: &ApiClient, collection: &str) -> Result<String, ApiError> {
+        let list = api.list(collection).await?;
+        let objects = list.items.into_iter();
+        let objects = objects.filter_map(|object| KubeObject::new(self.kind, object)).collect();
+        self.cache.replace(self.kind, objects, &list.version);
+        Ok(list.version)
+    }
+
+    fn event(&self, happened: WatchEventKind, object: Json, version: &str) {
+        match (happened, KubeObject::new(self.kind, object)) {
+            (WatchEventKind::Put, Some(object)) => self.cache.put(self.kind, object),
+            (WatchEventKind::Deleted, Some(object)) => self.cache.remove(self.kind, &object),
+            (WatchEventKind::Bookmark, _) | (_, None) => self.cache.reach(self.kind, version),
+        }
+    }
+
+    fn no_such_kind(&self) {
+        self.cache.no_such_kind(self.kind);
+    }
+
+    fn failed(&self, why: &ApiError) {
+        self.cache.failed(self.kind, &why.to_string());
+        tracing::warn!("cannot read {}: {why}", self.kind.plural());
+    }
+}
+
 /// Follows a kind, forever.
-pub(crate) async fn follow(
-    api: Arc<ApiClient>,
-    cache: Arc<ObjectCache>,
-    kind: DefinitionKind,
-    collection: String,
-) {
+pub(crate) async fn follow(api: Arc<ApiClient>, mirror: impl Mirror, collection: String) {
     let (mut failures, mut last_list) = (0, None);
     loop {
-        let error = match api.list(&collection).await {
-            Ok(list) => {
+        let error = match mirror.list(&api, &collection).await {
+            Ok(version) => {
                 if last_list.is_none_or(|last: Instant| last.elapsed() > STABLE_LIST) {
                     failures = 0;
                 }
                 last_list = Some(Instant::now());
-                let objects = list.items.into_iter();
-                let objects = objects.filter_map(|object| KubeObject::new(kind, object)).collect();
-                cache.replace(kind, objects, &list.version);
-                watch(&api, &cache, kind, &collection, list.version).await
+                watch(&api, &mirror, &collection, version).await
             }
-            Err(ApiError::NotFound) => match discovery::is_served(&api, kind).await {
+            Err(ApiError::NotFound) => match discovery::is_served(&api, mirror.plural()).await {
                 Ok(false) => {
-                    cache.no_such_kind(kind);
+                    mirror.no_such_kind();
                     sleep(MISSING_KIND_INTERVAL).await;
                     continue;
                 }
@@ -65,10 +116,9 @@ pub(crate) async fn follow(
             Err(error) => error,
         };
         if error == ApiError::Expired {
-            tracing::debug!("{} are listed again: {error}", kind.plural());
+            tracing::debug!("{} are listed again: {error}", mirror.plural());
         } else {
-            cache.failed(kind, &error.to_string());
-            tracing::warn!("cannot read {}: {error}", kind.plural());
+            mirror.failed(&error);
         }
         pause(failures).await;
         failures += 1;
@@ -78,8 +128,7 @@ pub(crate) async fn follow(
 /// Watches until the kind must be listed again, and returns why.
 async fn watch(
     api: &ApiClient,
-    cache: &ObjectCache,
-    kind: DefinitionKind,
+    mirror: &impl Mirror,
     collection: &str,
     mut version: String,
 ) -> ApiError {
@@ -88,7 +137,7 @@ async fn watch(
         let (began, before) = (Instant::now(), version.clone());
         let selection = [("resourceVersion", before.as_str()), ("allowWatchBookmarks", "true")];
         let ended = match api.watch(collection, &selection, WATCH_SECONDS).await {
-            Ok(stream) => events(WatchStream::new(stream), cache, kind, &mut version).await,
+            Ok(stream) => events(WatchStream::new(stream), mirror, &mut version).await,
             Err(error) => Err(error),
         };
         if version != before {
@@ -108,7 +157,7 @@ async fn watch(
         {
             return error;
         }
-        tracing::debug!("the watch of {} is resumed: {error}", kind.plural());
+        tracing::debug!("the watch of {} is resumed: {error}", mirror.plural());
         pause(failures).await;
         failures += 1;
     }
@@ -117,20 +166,14 @@ async fn watch(
 /// Applies the events of one watch, until its end.
 async fn events(
     mut stream: WatchStream,
-    cache: &ObjectCache,
-    kind: DefinitionKind,
+    mirror: &impl Mirror,
     version: &mut String,
 ) -> Result<(), ApiError> {
     while let Some((happened, object)) = stream.next().await? {
         if let Some(next) = object.pointer("/metadata/resourceVersion").and_then(Json::as_str) {
             next.clone_into(version);
         }
-        let object = KubeObject::new(kind, object);
-        match (happened, object) {
-            (WatchEventKind::Put, Some(object)) => cache.put(kind, object),
-            (WatchEventKind::Deleted, Some(object)) => cache.remove(kind, &object),
-            (WatchEventKind::Bookmark, _) | (_, None) => cache.reach(kind, version),
-        }
+        mirror.event(happened, object, version);
     }
     Ok(())
 }

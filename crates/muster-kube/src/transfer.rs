@@ -209,7 +209,7 @@ impl Transfer {
             let list = match self.api.list(&collection(&self.namespace, kind)).await {
                 Ok(list) => list,
                 Err(ApiError::NotFound)
-                    if discovery::is_served(&self.api, kind).await == Ok(false) =>
+                    if discovery::is_served(&self.api, kind.plural()).await == Ok(false) =>
                 {
                     continue;
                 }

@@ -3,6 +3,8 @@
 
 #[path = "suite/definitions.rs"]
 mod definitions;
+#[path = "suite/executions.rs"]
+mod executions;
 #[path = "suite/fake.rs"]
 mod fake;
 #[path = "suite/writes.rs"]

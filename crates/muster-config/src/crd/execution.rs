@@ -38,6 +38,12 @@ static SPEC: FieldTable = FieldTable::new(
         Field::optional("error", String, NONE, "Why it failed"),
         Field::optional("steps", List(&Object(&STEP)), NONE, "Its steps"),
         Field::optional("truncated", Boolean, NONE, "Whether long values were left out"),
+        Field::optional(
+            "definition",
+            Any,
+            NONE,
+            "The definition of a workflow that was run without being saved",
+        ),
         Field::optional("owner", String, NONE, "The caller that may see it; everybody without one"),
     ],
 );

@@ -3,6 +3,7 @@
 //! A running execution has a journal beside its record. After a crash the journal is what is known about
 //! it.
 
+mod elsewhere;
 mod replicas;
 
 use std::{
@@ -39,6 +40,7 @@ use super::{
     index::Index,
     shared_runs::{Ending, SharedJournal, SharedRuns},
 };
+use crate::execution_store::ExecutionStore;
 
 /// Records may hold secrets.
 const FILE_MODE: u32 = 0o600;
@@ -62,6 +64,8 @@ pub(crate) struct Executions {
     ending: CancellationToken,
     /// The executions of all replicas.
     shared: Option<SharedRuns>,
+    /// The records of all gateways.
+    stored: Option<Arc<dyn ExecutionStore>>,
     /// The number of executions that ended.
     ended: AtomicUsize,
 }
@@ -122,7 +126,7 @@ impl Executions {
         let index = Arc::new(Mutex::new(Index::new(SystemTime::now())));
         let (live, ending) = (Mutex::default(), CancellationToken::new());
         let ended = AtomicUsize::new(0);
-        Self { folder, tasks, live, index, ending, shared: None, ended }
+        Self { folder, tasks, live, index, ending, shared: None, stored: None, ended }
     }
 
     /// Executions that end from now on without a result are interrupted, not cancelled.
@@ -378,7 +382,8 @@ impl Executions {
         let Ok(index) = refreshed.await else { return <_>::default() };
         // Runs may begin and end while records are read.
         live.extend(self.live.lock().await.iter().cloned());
-        index.find(&query, &live)
+        let others = self.stored.as_ref().map(|stored| stored.list()).unwrap_or_default();
+        index.find(&query, &live, &others)
     }
 
     /// A record, if the caller may see it.
@@ -402,9 +407,9 @@ impl Executions {
         };
         // Another replica may have continued an execution that did not end here.
         let is_current = local.as_ref().is_some_and(|record| is_live || has_ended(record));
-        let elsewhere = match &self.shared {
-            Some(shared) if !is_current => shared.record(id).await,
-            Some(_) | None => None,
+        let elsewhere = match is_current {
+            true => None,
+            false => self.elsewhere(id, local.is_some()).await?,
         };
         let local = local.map(|record| match record.status {
             RunState::Inprogress if !is_live => {
@@ -417,14 +422,19 @@ impl Executions {
     }
 
     fn put(&self, record: &RunRecord) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(&record.clone().bounded())?;
+        let record = record.clone().bounded();
+        let mut text = serde_json::to_vec_pretty(&record)?;
         text.push(b'\n');
         let id = &record.execution_id;
         let beside = self.folder.join(format!(".tmp-{id}"));
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(FILE_MODE);
         io::Write::write_all(&mut options.open(&beside)?, &text)?;
-        fs::rename(beside, self.record_path(id))
+        fs::rename(beside, self.record_path(id))?;
+        if let Some(stored) = &self.stored {
+            stored.store(record);
+        }
+        Ok(())
     }
 
     fn record_path(&self, id: &str) -> PathBuf {
@@ -471,3 +481,6 @@ fn uuid() -> io::Result<String> {
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(hex::uuid4(bytes))
 }
+
+#[cfg(test)]
+mod tests;

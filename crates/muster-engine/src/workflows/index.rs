@@ -7,15 +7,11 @@ use std::{
     time::SystemTime,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use muster_workflow::record::{RunState, RunSummary};
 
 use super::executions::{Query, is_for, read};
-
-/// The retention of records.
-const OLDEST: SignedDuration = SignedDuration::from_hours(21 * 24);
-/// The number of records, beyond which the oldest are deleted.
-const MOST: usize = 10_000;
+use crate::execution_store::{MAX_RECORDS, RETENTION};
 
 /// The files and their summaries.
 #[derive(Debug)]
@@ -84,7 +80,7 @@ impl Index {
 
     /// Deletes records beyond the retention.
     fn forget(&mut self, live: &BTreeSet<String>) {
-        let oldest = Timestamp::now().saturating_sub(OLDEST).unwrap_or(Timestamp::UNIX_EPOCH);
+        let oldest = Timestamp::now().saturating_sub(RETENTION).unwrap_or(Timestamp::UNIX_EPOCH);
         let mut by_age: Vec<(Timestamp, PathBuf)> = self
             .files
             .iter()
@@ -92,7 +88,7 @@ impl Index {
             .map(|(path, known)| (known.at, path.clone()))
             .collect();
         by_age.sort();
-        let too_many = by_age.len().saturating_sub(MOST);
+        let too_many = by_age.len().saturating_sub(MAX_RECORDS);
         let gone = by_age.into_iter().enumerate();
         let gone = gone.filter(|(place, (at, _))| {
             *place < too_many || (*at < oldest && *at != Timestamp::UNIX_EPOCH)
@@ -104,26 +100,43 @@ impl Index {
     }
 
     /// The records that match, newest first, and the number of matches on all pages.
-    /// `live` has the ids of runs that were running at any time since before the refresh.
-    pub(super) fn find(&self, query: &Query, live: &BTreeSet<String>) -> (Vec<RunSummary>, usize) {
-        let mut found: Vec<&Known> = self
-            .files
-            .values()
-            .filter(|known| {
-                let summary = &known.summary;
+    /// `live` has the ids of runs that were running at any time since before the refresh. `others` are the executions of
+    /// all gateways, if there are several.
+    pub(super) fn find(
+        &self,
+        query: &Query,
+        live: &BTreeSet<String>,
+        others: &[RunSummary],
+    ) -> (Vec<RunSummary>, usize) {
+        let own = self.files.values().map(|known| (known.at, known.state(live), &known.summary));
+        let mut found: BTreeMap<&str, Found<'_>> =
+            own.map(|found| (found.2.execution_id.as_str(), found)).collect();
+        for other in others {
+            let at = other.started_at.parse().unwrap_or(Timestamp::UNIX_EPOCH);
+            let id = other.execution_id.as_str();
+            // One that did not end here may have been continued elsewhere.
+            if found.get(id).is_none_or(|(_, state, _)| *state == RunState::Interrupted) {
+                found.insert(id, (at, other.status, other));
+            }
+        }
+        let mut found: Vec<Found<'_>> = found
+            .into_values()
+            .filter(|(_, state, summary)| {
                 is_for(summary.owner.as_ref(), query.owner.as_ref())
                     && query.workflow.as_ref().is_none_or(|name| *name == summary.workflow_name)
-                    && query.state.is_none_or(|state| state == known.state(live))
+                    && query.state.is_none_or(|wanted| wanted == *state)
             })
             .collect();
-        found.sort_by_key(|known| std::cmp::Reverse(known.at));
+        found.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
         let total = found.len();
         let page = found.into_iter().skip(query.offset).take(query.limit);
-        let summary =
-            |known: &Known| RunSummary { status: known.state(live), ..known.summary.clone() };
+        let summary = |(_, status, summary): Found<'_>| RunSummary { status, ..summary.clone() };
         (page.map(summary).collect(), total)
     }
 }
+
+/// A record that may match: its start, its state, and its summary.
+type Found<'a> = (Timestamp, RunState, &'a RunSummary);
 
 impl Known {
     /// The state of the run. Its record says that it is running until it ends, also if the gateway ended before.

@@ -246,21 +246,7 @@ impl FakeApi {
                     (200, self.store(collection, name, object))
                 }
             },
-            "PATCH" => {
-                let path = path.trim_end_matches("/status");
-                let (collection, name) = path.rsplit_once('/').unwrap();
-                let Some(mut object) = self.objects.lock().get(path).cloned() else {
-                    return refused(404, "NotFound");
-                };
-                let version = &body["metadata"]["resourceVersion"];
-                if version.is_string() && *version != object["metadata"]["resourceVersion"] {
-                    return refused(409, "Conflict");
-                }
-                merge(&mut object["status"], &body["status"]);
-                let stored = self.store(collection, name, object);
-                self.statuses.send_modify(|count| *count += 1);
-                (200, stored)
-            }
+            "PATCH" => self.patched(path.trim_end_matches("/status"), body),
             "DELETE"
                 if known.as_ref().is_some_and(|known| {
                     known["metadata"]["uid"] != body["preconditions"]["uid"]
@@ -273,6 +259,23 @@ impl FakeApi {
                 .map_or_else(|| refused(404, "NotFound"), |gone| (200, gone)),
             _ => refused(405, "MethodNotAllowed"),
         }
+    }
+
+    fn patched(&self, path: &str, patch: &Json) -> (u16, Json) {
+        let (collection, name) = path.rsplit_once('/').unwrap();
+        let Some(mut object) = self.objects.lock().get(path).cloned() else {
+            return refused(404, "NotFound");
+        };
+        let version = &patch["metadata"]["resourceVersion"];
+        if version.is_string() && *version != object["metadata"]["resourceVersion"] {
+            return refused(409, "Conflict");
+        }
+        merge(&mut object, patch);
+        let stored = self.store(collection, name, object);
+        if !patch["status"].is_null() {
+            self.statuses.send_modify(|count| *count += 1);
+        }
+        (200, stored)
     }
 
     /// Sends the events of a collection from a version on, until the watch is broken.

@@ -170,6 +170,7 @@ async fn serve(
         replica: replica.as_ref().map(replicas::link),
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
         timing: cluster.timing(),
+        executions: cluster.executions(),
         ..EngineOptions::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();

@@ -55,7 +55,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // The Kubernetes adapter of the engine's store: nothing that file mode needs.
-    ("muster-kube", &["muster-config", "muster-core", "muster-engine", "muster-net"]),
+    (
+        "muster-kube",
+        &["muster-config", "muster-core", "muster-engine", "muster-net", "muster-workflow"],
+    ),
     ("muster-scenario", &["muster-config", "muster-core", "muster-exec", "muster-template"]),
     (
         "muster-client",

@@ -115,6 +115,9 @@ impl Executions {
 
     /// Forgets an execution that another replica has.
     async fn forget(&self, id: &str) {
+        if let Some(stored) = &self.stored {
+            stored.release(id);
+        }
         for path in [self.journal_path(id), self.record_path(id)] {
             drop(tokio::fs::remove_file(path).await);
         }

@@ -6,6 +6,7 @@ use muster_config::settings::Settings;
 use muster_core::secret_source::SecretSource;
 use muster_engine::{
     engine::Engine,
+    execution_store::ExecutionStore,
     store::{ConfigStore, Files},
     supervisor::Timing,
 };
@@ -84,6 +85,11 @@ impl ClusterMode {
         self.cluster.as_ref().map(Cluster::secrets)
     }
 
+    /// The records of executions in the cluster.
+    pub(super) fn executions(&self) -> Option<Arc<dyn ExecutionStore>> {
+        self.cluster.as_ref().map(Cluster::executions)
+    }
+
     /// Writes Kubernetes Events from now on, and statuses if no other gateway does. Only for a gateway that serves: one
     /// that fails at its start must not hold the lease.
     pub(super) fn report(&mut self, engine: &Engine) {
@@ -160,6 +166,11 @@ impl ClusterMode {
 
     /// None.
     pub(super) fn secrets(&self) -> Option<Arc<dyn SecretSource>> {
+        None
+    }
+
+    /// None.
+    pub(super) fn executions(&self) -> Option<Arc<dyn ExecutionStore>> {
         None
     }
 
