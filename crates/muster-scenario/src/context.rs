@@ -14,6 +14,15 @@ use crate::{
 /// The user that exists from the start.
 pub(crate) const DEFAULT_USER: &str = "default";
 
+/// What muster issued to a client of its own.
+#[derive(Debug)]
+pub(crate) struct MusterLogin {
+    /// The registered client.
+    pub(crate) client: String,
+    pub(crate) access: String,
+    pub(crate) refresh: Option<String>,
+}
+
 /// The state that the steps of one scenario share.
 #[derive(Debug)]
 pub(crate) struct ScenarioContext {
@@ -22,6 +31,10 @@ pub(crate) struct ScenarioContext {
     /// Identities of users that differ from the default.
     identities: BTreeMap<String, UserIdentity>,
     current: String,
+    /// The latest login at muster itself, which users that are created later share.
+    pub(crate) login: Option<MusterLogin>,
+    /// The identity of the latest login, if it differs from the default.
+    login_identity: Option<UserIdentity>,
     /// Minted tokens, by name.
     pub(crate) tokens: BTreeMap<String, String>,
     /// Results of passed steps, by step id.
@@ -41,7 +54,18 @@ impl ScenarioContext {
         let current = DEFAULT_USER.to_owned();
         let identities = BTreeMap::new();
         let (tokens, variables) = (BTreeMap::new(), Map::new());
-        Self { instance, users, identities, current, tokens, variables, listening, deadline }
+        Self {
+            instance,
+            users,
+            identities,
+            current,
+            login: None,
+            login_identity: None,
+            tokens,
+            variables,
+            listening,
+            deadline,
+        }
     }
 
     /// The session of the current user.
@@ -81,7 +105,10 @@ impl ScenarioContext {
         let mut target = self.instance.target(self.listening);
         if let (Some(identity), Some(idp)) = (&identity, self.instance.providers().muster()) {
             target.bearer = Some(idp.state().mint(identity, "").access);
+        } else if let Some(login) = &self.login {
+            target.bearer = Some(login.access.clone());
         }
+        let identity = identity.or_else(|| self.login_identity.clone());
         let client = Client::connect(target).await?;
         self.identities.extend(identity.map(|identity| (name.to_owned(), identity)));
         let client = self.users.entry(name.to_owned()).or_insert(client);
@@ -91,6 +118,19 @@ impl ScenarioContext {
     /// The identity of the current user.
     pub(crate) fn identity(&self) -> UserIdentity {
         self.identities.get(&self.current).cloned().unwrap_or_default()
+    }
+
+    /// Changes the identity of the current user, and of users that are created later.
+    pub(crate) fn set_identity(&mut self, identity: UserIdentity) {
+        self.identities.insert(self.current.clone(), identity.clone());
+        self.login_identity = Some(identity);
+    }
+
+    /// Reconnects the current user with the token of a login.
+    pub(crate) async fn log_in(&mut self, login: MusterLogin) -> Result<(), ClientError> {
+        self.reconnect(login.access.clone()).await?;
+        self.login = Some(login);
+        Ok(())
     }
 
     /// Reconnects the current user in the same session with another token.

@@ -9,7 +9,7 @@ mod oauth;
 mod orphans;
 mod ports;
 mod process;
-mod ready;
+pub(crate) mod ready;
 
 use std::{
     collections::BTreeMap,

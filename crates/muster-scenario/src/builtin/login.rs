@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::{BuiltinResult, oauth, optional, required, token_ref};
 use crate::{
     client::ToolResponse,
-    context::ScenarioContext,
+    context::{MusterLogin, ScenarioContext},
     http::{self as web, Response},
     instance::random_hex,
-    oauth::{authorize::AuthorizationRequest, jwt},
+    oauth::{authorize::AuthorizationRequest, jwt, records::UserIdentity},
     scenario::ScenarioServer,
 };
 
@@ -50,7 +50,7 @@ pub(super) async fn simulate_callback(
     Ok(json!({
         "success": true,
         "server": server,
-        "status": status.as_u16(),
+        "status_code": status.as_u16(),
         "message": format!("Completed the OAuth login for '{server}'"),
     }))
 }
@@ -61,13 +61,20 @@ fn has_automatic_login(context: &ScenarioContext, server: &str) -> bool {
     guard.is_some_and(|guard| guard.forward_token || guard.exchange.is_some())
 }
 
-/// Logs the current user in to muster itself.
+/// Logs in to muster itself, as `subject` or as the current user. With a subject, or with `full`, the current user and
+/// those that are created later use muster's token.
 pub(super) async fn log_in_to_muster(
     context: &mut ScenarioContext,
     args: &Map<String, Value>,
 ) -> BuiltinResult {
     if context.instance.providers().muster().is_none() {
         return Err("no mock OAuth server has use_as_muster_oauth_server".to_owned());
+    }
+    if let Some(subject) = optional(args, "subject") {
+        context.set_identity(UserIdentity {
+            subject: subject.to_owned(),
+            ..UserIdentity::named(subject)
+        });
     }
     let base = base(context);
     let redirect_uri = format!("{base}/oauth/callback");
@@ -94,18 +101,28 @@ pub(super) async fn log_in_to_muster(
         return Err(format!("muster's /oauth/callback responded with {status}: {text}"));
     }
     let mut message = "Authenticated to muster, ID token stored".to_owned();
-    if args.get("full") == Some(&Value::Bool(true)) {
+    let is_full = args.get("full").and_then(Value::as_bool).unwrap_or(args.contains_key("subject"));
+    if is_full {
         let to_client = location(page, "/oauth/callback").await?;
-        let token =
+        let login =
             redeem(context, &to_client, &state, [&client, &redirect_uri, &verifier]).await?;
-        context.reconnect(token).await.map_err(|err| err.to_string())?;
+        context.log_in(login).await.map_err(|err| err.to_string())?;
         message.push_str("; connected with muster's own token");
     }
     Ok(json!({"success": true, "client_id": client, "message": message}))
 }
 
-/// Logs in again at muster's provider, in the same session.
+/// Refreshes muster's token; without one, logs in again at muster's provider, in the same session.
 pub(super) async fn log_in_again(context: &mut ScenarioContext) -> BuiltinResult {
+    if let Some(MusterLogin { client, refresh: Some(refresh), .. }) = &context.login {
+        let form =
+            [("grant_type", "refresh_token"), ("refresh_token", refresh), ("client_id", client)];
+        let login = token_request(context, &form, client).await?;
+        context.log_in(login).await.map_err(|err| err.to_string())?;
+        return Ok(
+            json!({"success": true, "message": "Refreshed muster's token in the same session"}),
+        );
+    }
     let idp = context.instance.providers().muster();
     let idp = idp.ok_or("no mock OAuth server has use_as_muster_oauth_server")?;
     let bearer = idp.state().mint(&context.identity(), "").access;
@@ -199,13 +216,13 @@ async fn register(context: &ScenarioContext, redirect_uri: &str) -> Result<Strin
     id.map(str::to_owned).ok_or_else(|| format!("/oauth/register returned no client_id: {answer}"))
 }
 
-/// Exchanges the code in a redirect URL for muster's own token.
+/// Exchanges the code in a redirect URL for muster's own tokens.
 async fn redeem(
     context: &ScenarioContext,
     to_client: &str,
     state: &str,
     [client, redirect_uri, verifier]: [&str; 3],
-) -> Result<String, String> {
+) -> Result<MusterLogin, String> {
     let query = to_client.split_once('?').map(|(_, query)| query).unwrap_or_default();
     let value = |name: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -215,18 +232,29 @@ async fn redeem(
         return Err(format!("the state in the redirect differs: {to_client}"));
     }
     let code = value("code").ok_or_else(|| format!("the redirect has no code: {to_client}"))?;
-    let form = form_urlencoded::Serializer::new(String::new())
-        .append_pair("grant_type", "authorization_code")
-        .append_pair("code", &code)
-        .append_pair("redirect_uri", redirect_uri)
-        .append_pair("client_id", client)
-        .append_pair("code_verifier", verifier)
-        .finish();
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("code", &*code),
+        ("redirect_uri", redirect_uri),
+        ("client_id", client),
+        ("code_verifier", verifier),
+    ];
+    token_request(context, &form, client).await
+}
+
+/// Requests tokens of muster.
+async fn token_request(
+    context: &ScenarioContext,
+    form: &[(&str, &str)],
+    client: &str,
+) -> Result<MusterLogin, String> {
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
     let kind = "application/x-www-form-urlencoded";
     let request = Request::post("/oauth/token").header("content-type", kind);
     let answer = post(context, request, form, "/oauth/token").await?;
-    let token = answer.get("access_token").and_then(Value::as_str).map(str::to_owned);
-    token.ok_or_else(|| "/oauth/token returned no access_token".to_owned())
+    let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
+    let access = text("access_token").ok_or("/oauth/token returned no access_token")?;
+    Ok(MusterLogin { client: client.to_owned(), access, refresh: text("refresh_token") })
 }
 
 async fn post(

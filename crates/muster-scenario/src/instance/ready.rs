@@ -14,7 +14,8 @@ use crate::{
     scenario::{ObjectKind, PreConfiguration, ScenarioServer},
 };
 
-const POLLING: Backoff =
+/// Between two requests of something that has to happen soon.
+pub(crate) const POLLING: Backoff =
     Backoff { first: Duration::from_millis(20), max: Duration::from_millis(100) };
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(15);
@@ -32,9 +33,7 @@ pub(super) struct ExpectedResources {
 impl ExpectedResources {
     pub(super) fn of(setup: &PreConfiguration) -> Self {
         let mut expected = Self::default();
-        let prefix = setup.main_config.get("aggregator");
-        let prefix = prefix.and_then(|aggregator| aggregator.get("musterPrefix")?.as_str());
-        let prefix = prefix.filter(|prefix| !prefix.is_empty()).unwrap_or("x");
+        let prefix = muster_prefix(setup);
         for server in &setup.mcp_servers {
             expected.servers.push(server.name.clone());
             let Some(mock) = server.mock().filter(|_| !server.is_protected()) else { continue };
@@ -54,6 +53,13 @@ impl ExpectedResources {
         }
         expected
     }
+}
+
+/// The prefix of all tools of servers.
+pub(crate) fn muster_prefix(setup: &PreConfiguration) -> &str {
+    let prefix = setup.main_config.get("aggregator");
+    let prefix = prefix.and_then(|aggregator| aggregator.get("musterPrefix")?.as_str());
+    prefix.filter(|prefix| !prefix.is_empty()).unwrap_or("x")
 }
 
 /// The family under whose name muster exposes a tool, if it groups it.
@@ -85,7 +91,7 @@ fn grouped_under<'a>(
 }
 
 /// The name under which muster exposes a tool: the server's prefix is not repeated.
-fn exposed_name(prefix: &str, server: &str, tool: &str) -> String {
+pub(crate) fn exposed_name(prefix: &str, server: &str, tool: &str) -> String {
     if tool.starts_with(&format!("{server}_")) {
         format!("{prefix}_{tool}")
     } else {
