@@ -221,6 +221,9 @@ pub enum CallError {
         /// was lost, or the call timeout passed.
         no_answer: bool,
     },
+    /// The arguments select no server of a family that has the tool.
+    #[error("{0}")]
+    Instance(String),
     /// The backend responded with a protocol error.
     #[error("{message}")]
     Upstream {

@@ -139,7 +139,7 @@ impl CallStatus {
     pub const fn of_error(error: &CallError) -> Self {
         match error {
             CallError::UnknownTool { .. } => Self::Unknown,
-            CallError::InvalidArguments { .. } => Self::Arguments,
+            CallError::InvalidArguments { .. } | CallError::Instance(_) => Self::Arguments,
             CallError::PolicyViolation { .. }
             | CallError::InvalidPolicy { .. }
             | CallError::Destructive { .. }

@@ -229,12 +229,11 @@ impl Policy {
         most: Option<Effect>,
         call: Call,
     ) -> Result<Permitted, CallError> {
-        let refused = |message: String| CallError::Upstream { code: -32602, message, data: None };
-        let (own, arguments) = found.map_err(refused)?;
+        let (own, arguments) = found.map_err(CallError::Instance)?;
         if !self.shows(&own) {
             let message =
                 format!("tool {} is not available on server \"{}\"", call.tool, own.backend);
-            return Err(refused(message));
+            return Err(CallError::Instance(message));
         }
         self.constrain(entry, &Arguments::default(), &call.arguments)?;
         self.decide_entry(&own, most, Call { arguments, ..call })

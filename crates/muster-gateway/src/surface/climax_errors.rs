@@ -44,6 +44,7 @@ fn text(error: &CallError) -> String {
         }
         CallError::InvalidPolicy { .. }
         | CallError::Unavailable { .. }
+        | CallError::Instance(_)
         | CallError::Upstream { .. }
         | CallError::Destructive { .. }
         | CallError::ExcessiveEffect(_)
@@ -84,6 +85,7 @@ fn help(error: &CallError) -> Help<'_> {
             ..Help::default()
         },
         CallError::Unavailable { .. }
+        | CallError::Instance(_)
         | CallError::Upstream { .. }
         | CallError::Destructive { .. }
         | CallError::ExcessiveEffect(_)

@@ -53,6 +53,7 @@ pub(super) fn error(
             format!("failed to call tool: {error}")
         }
         CallError::InvalidPolicy { .. }
+        | CallError::Instance(_)
         | CallError::Destructive { .. }
         | CallError::ExcessiveEffect(_)
         | CallError::TooDeep { .. } => error.to_string(),
