@@ -35,6 +35,9 @@ pub struct WorkflowInfo {
     pub workflow: WorkflowDefinition,
     /// The definition as YAML.
     pub yaml: String,
+    /// The tools that it lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_tools: Vec<String>,
 }
 
 /// The definition of a workflow.

@@ -134,7 +134,6 @@ impl Workflows {
         let live = begun
             .map_err(|error| Outcome::failure(format!("the run cannot be recorded: {error}")))?;
         self.tell(workflow, Reason::WorkflowExecutionStarted, live.id());
-        self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
         Ok(live)
     }
 
@@ -191,8 +190,16 @@ impl Workflows {
     /// Writes the record of a run that ended.
     async fn close(&self, workflow: &Workflow, live: RunningExecution, ended: &RunOutcome) {
         let RunOutcome { result: answer, error, reports, .. } = ended;
+        self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
         match error {
-            None => self.tell(workflow, Reason::WorkflowExecutionCompleted, live.id()),
+            None => {
+                let steps = match reports.len() {
+                    1 => "1 step".to_owned(),
+                    count => format!("{count} steps"),
+                };
+                let detail = format!("{steps} in {} ms", live.elapsed_ms());
+                self.tell(workflow, Reason::WorkflowExecutionCompleted, &detail);
+            }
             Some(error) => self.tell(workflow, Reason::WorkflowExecutionFailed, error),
         }
         let result = match answer {
@@ -228,7 +235,7 @@ impl Workflows {
         }
         let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
         let why = format!(
-            "workflow {name} calls itself: {}\nhint: take one of these calls out",
+            "workflow {name} calls itself: {}\nhint: remove one of these calls",
             way.join(" → ")
         );
         Some((why.clone(), why))

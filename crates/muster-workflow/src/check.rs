@@ -52,7 +52,7 @@ pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<Workflo
     check.steps(around);
     check.output();
     if let Some(names) = find_cycle(workflow, &|name| around.workflow(name)) {
-        check.report("it calls itself", names.join(" → "), "take one of these calls out");
+        check.report("it calls itself", names.join(" → "), "remove one of these calls");
     }
     check.findings
 }

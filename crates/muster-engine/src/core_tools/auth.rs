@@ -67,8 +67,7 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     };
     let Some(entry) = entry else {
         return Err(Failure::not_found(format!(
-            "Server '{server}' not found. Read the resource auth://status for the servers that \
-             require a login, or call core_mcpserver_list for all."
+            "Server '{server}' not found. Use list_tools to see available servers."
         )));
     };
     if !entry.status.needs_login {

@@ -142,11 +142,11 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
         Failure::not_found(format!("Failed to get workflow: {}", not_found(name)))
     })?;
     let state = handle.state_of(cx.caller);
-    let available = missing_tools(workflow, &view.workflows, &state).is_empty();
-    let definition = json!(workflow.shown(available));
+    let missing_tools = missing_tools(workflow, &view.workflows, &state);
+    let definition = json!(workflow.shown(missing_tools.is_empty()));
     let definition: WorkflowDefinition = serde_json::from_value(definition)
         .map_err(|error| format!("Failed to get workflow: {error}"))?;
-    Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow) }))
+    Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow), missing_tools }))
 }
 
 fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {

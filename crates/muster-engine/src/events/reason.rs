@@ -74,7 +74,7 @@ pub enum Reason {
     WorkflowUnavailable,
     /// An execution started.
     WorkflowExecutionStarted,
-    /// An execution has a record.
+    /// An execution that ended has a record.
     WorkflowExecutionTracked,
     /// An execution completed.
     WorkflowExecutionCompleted,
@@ -281,11 +281,11 @@ impl Reason {
             Self::McpServerStarted => "started",
             Self::McpServerStopped => "stopped",
             Self::McpServerRestarting => "is restarting",
-            Self::McpServerToolsDiscovered => "offers its tools",
+            Self::McpServerToolsDiscovered => "offers",
             Self::McpServerToolsUnavailable => "no longer offers its tools",
-            Self::McpServerRecoveryStarted => "is being connected again",
+            Self::McpServerRecoveryStarted => "is reconnecting",
             Self::McpServerRecoverySucceeded => "is back",
-            Self::McpServerRecoveryFailed => "could not be connected again",
+            Self::McpServerRecoveryFailed => "could not be reconnected",
             Self::McpServerAuthRequired => "requires a login",
             Self::WorkflowCreated => "was created with",
             Self::WorkflowUpdated => "was updated with",
@@ -293,11 +293,11 @@ impl Reason {
             Self::WorkflowValidationFailed => "is not valid",
             Self::WorkflowValidationSucceeded => "is valid",
             Self::WorkflowToolRegistered => "can be called",
-            Self::WorkflowCapabilitiesRefreshed => "is among the tools that clients can list",
+            Self::WorkflowCapabilitiesRefreshed => "is listed among the tools",
             Self::WorkflowUnavailable => "cannot run",
-            Self::WorkflowExecutionStarted => "began to run",
-            Self::WorkflowExecutionTracked => "has a record of its run",
-            Self::WorkflowExecutionCompleted => "came to its end",
+            Self::WorkflowExecutionStarted => "started",
+            Self::WorkflowExecutionTracked => "has a record",
+            Self::WorkflowExecutionCompleted => "completed",
             Self::WorkflowExecutionFailed => "failed",
             Self::WorkflowStepStarted => "started",
             Self::WorkflowStepCompleted => "completed",
@@ -344,7 +344,12 @@ impl Reason {
                 Some((step, more)) => format!("{kind} {name}: step {step} {what}: {more}"),
                 None => format!("{kind} {name}: step {detail} {what}"),
             },
-            detail if matches!(self, Self::WorkflowCreated | Self::WorkflowUpdated) => {
+            detail
+                if matches!(
+                    self,
+                    Self::WorkflowCreated | Self::WorkflowUpdated | Self::McpServerToolsDiscovered
+                ) =>
+            {
                 format!("{kind} {name} {what} {detail}")
             }
             "" => format!("{kind} {name} {what}"),

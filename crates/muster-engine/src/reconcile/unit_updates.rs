@@ -167,7 +167,10 @@ impl Reconciler {
 
     fn tell_tools(&self, server: &McpServer, counts: Counts) {
         let reason = Reason::McpServerToolsDiscovered;
-        let found = format!("{} tools", counts.tools);
+        let found = match counts.tools {
+            1 => "1 tool".to_owned(),
+            tools => format!("{tools} tools"),
+        };
         self.deps.journal.tell(reason, &server.name, &server.namespace, &found);
     }
 

@@ -129,6 +129,11 @@ impl RunningExecution {
         drop(done.await);
     }
 
+    /// How long it has been running, in milliseconds.
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        now().since(&self.began)
+    }
+
     /// Writes the record of an execution that ended.
     pub(super) async fn end(mut self, reports: &[StepReport], result: Json, error: Option<String>) {
         let ended = now();

@@ -167,6 +167,6 @@ fn shapes() {
     );
     found(
         json!({"steps": [{"id": "a", "tool": "workflow_v"}]}),
-        &[": it calls itself: w → v → w (take one of these calls out)"],
+        &[": it calls itself: w → v → w (remove one of these calls)"],
     );
 }

@@ -86,10 +86,26 @@ fn notes(name: &str, server: &ClientServer) -> Vec<String> {
         notes.push(format!("{name}: these secrets are stored as plain text: {secrets}"));
     }
     let unset = pairs.iter().filter(|(_, value)| is_filled_in(value));
+    let unset = unset.map(|(key, _)| key.as_str());
+    let unset = unset.chain(settings(&server.endpoint));
     notes.extend(
-        unset.map(|(key, _)| format!("{name}: `{key}` was filled in by the client: set its value")),
+        unset.map(|key| format!("{name}: `{key}` was filled in by the client: set its value")),
     );
     notes
+}
+
+/// The settings beside variables and headers that the client fills in.
+fn settings(endpoint: &Endpoint) -> Vec<&'static str> {
+    let filled_in = |value: &str| value.contains("${");
+    let found = match endpoint {
+        Endpoint::Stdio { command, args, .. } => {
+            vec![("command", filled_in(command)), ("args", args.iter().any(|arg| filled_in(arg)))]
+        }
+        Endpoint::Sse { url, .. } | Endpoint::Http { url, .. } | Endpoint::Mtls { url, .. } => {
+            vec![("url", filled_in(url))]
+        }
+    };
+    found.into_iter().filter(|(_, filled_in)| *filled_in).map(|(name, _)| name).collect()
 }
 
 /// Whether a value refers to a variable or an input, which the client fills in.
@@ -135,6 +151,7 @@ mod tests {
     fn entries_become_definitions() {
         let text = r#"{"mcpServers": { // a comment
             "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1", "B": "a ${input:b}"}, "cwd": "/w"},
+            "ws": {"command": "a", "args": ["${workspaceFolder}"]},
             "web": {"httpUrl": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x", "X": "$", "Y": "$KEY"}},
             "old": {"type": "sse", "url": "https://mcp.example/sse", "disabled": true}}}"#;
         let (mut found, mut said) = (Vec::new(), Vec::new());
@@ -147,6 +164,7 @@ mod tests {
             json!(found),
             json!([
                 {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"], "env": {"A": "1", "B": "a ${input:b}"}, "name": "git", "autoStart": true},
+                {"type": "stdio", "command": "a", "args": ["${workspaceFolder}"], "name": "ws", "autoStart": true},
                 {"type": "streamable-http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer x", "X": "$", "Y": "$KEY"}, "name": "web", "autoStart": true},
                 {"type": "sse", "url": "https://mcp.example/sse", "name": "old", "autoStart": false},
             ])
@@ -156,6 +174,7 @@ mod tests {
             [
                 "git: the setting `cwd` is ignored",
                 "git: `B` was filled in by the client: set its value",
+                "ws: `args` was filled in by the client: set its value",
                 "web: these secrets are stored as plain text: `Authorization`",
                 "web: `Y` was filled in by the client: set its value",
                 "old: it is disabled in the client, and is not started",

@@ -43,6 +43,9 @@ impl ReplyView for WorkflowInfo {
             ("description".to_owned(), workflow.description.clone()),
             ("available".to_owned(), available.to_owned()),
         ];
+        if !self.missing_tools.is_empty() {
+            facts.push(("missing tools".to_owned(), self.missing_tools.join("\n")));
+        }
         if let Some(output) = &workflow.output {
             facts.push(("output".to_owned(), details(output)));
         }
