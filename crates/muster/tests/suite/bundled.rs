@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use serde_json::{Value, json};
+
 use super::client::Folder;
 
 fn configs_dir() -> std::path::PathBuf {
@@ -55,6 +57,48 @@ fn every_config_is_complete_and_names_are_unique() {
     }
 }
 
+/// Tests and builds run the code of the project; what only looks does not become a write by its name.
+#[test]
+fn effects_are_those_of_the_programs() {
+    let mut effects = BTreeMap::new();
+    for (_, text) in muster::bundled::CONFIGS {
+        for tool in muster_config::cli::parse(text).unwrap().value.tools {
+            effects.insert(tool.name.clone(), tool.effect.unwrap().as_str());
+        }
+    }
+    for (tool, effect) in [
+        ("git_branch", "read"),
+        ("files_checksum", "read"),
+        ("files_search", "read"),
+        ("pip_freeze", "read"),
+        ("npm_test", "write"),
+        ("cargo_test", "write"),
+        ("python_run_code", "write"),
+    ] {
+        assert_eq!(effects.get(tool), Some(&effect), "{tool}");
+    }
+}
+
+#[test]
+fn text_in_files_is_found_without_ripgrep() {
+    let files = [("one.txt", "alpha\nBeta gamma\n"), ("two.md", "-e beta\n")];
+    let folder = Folder::new(&files);
+    let mut client = folder.serve(&["files"]);
+    client.initialize();
+    let found = client.call("climax_search", json!({"query": "search text in files (grep)"}));
+    let found: Value = serde_json::from_str(found["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(found["results"][0]["tool_name"], "files_search", "{found}");
+    let mut search = |arguments: Value| {
+        let result = client.climax_call("files_search", arguments);
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(search(json!({"pattern": "b[e]ta", "glob": "*.md"})), "./two.md:1:-e beta");
+    let both = search(json!({"pattern": "beta", "ignore_case": true, "files_only": true}));
+    assert!(both.contains("./one.txt") && both.contains("./two.md"), "{both}");
+    assert_eq!(search(json!({"pattern": "-e"})), "./two.md:1:-e beta");
+    assert!(search(json!({"pattern": "delta"})).contains("[exit code: 1]"));
+}
+
 #[test]
 fn git_works_against_the_real_git() {
     let folder = Folder::new(&[("notes.txt", "one\n")]);
@@ -69,14 +113,14 @@ fn git_works_against_the_real_git() {
     git(&["config", "user.name", "Ada"]);
     client.initialize();
     let text =
-        |result: &serde_json::Value| result["content"][0]["text"].as_str().unwrap().to_owned();
-    let status = client.climax_call("git_status", serde_json::json!({"short": true}));
+        |result: &Value| result["content"][0]["text"].as_str().unwrap().to_owned();
+    let status = client.climax_call("git_status", json!({"short": true}));
     assert!(text(&status).contains("?? notes.txt"), "{status}");
-    let added = client.climax_call("git_add", serde_json::json!({"path": "notes.txt"}));
+    let added = client.climax_call("git_add", json!({"path": "notes.txt"}));
     assert_eq!(added["isError"], false, "{added}");
     let done =
-        client.climax_call("git_commit", serde_json::json!({"message": "first; $(no shell)"}));
+        client.climax_call("git_commit", json!({"message": "first; $(no shell)"}));
     assert_eq!(done["isError"], false, "{done}");
-    let log = client.climax_call("git_log", serde_json::json!({}));
+    let log = client.climax_call("git_log", json!({}));
     assert!(text(&log).contains("first; $(no shell)"), "{log}");
 }
