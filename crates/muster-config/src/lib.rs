@@ -96,6 +96,13 @@ impl fmt::Display for Problem {
     }
 }
 
+fn not_a_mapping(found: &str) -> String {
+    match found {
+        "NoneType" => format!("the file is empty ({found}): it must hold a mapping"),
+        found => format!("the file must hold a mapping, not {found}"),
+    }
+}
+
 /// The message for an unknown field.
 pub(crate) const UNKNOWN_FIELD: &str = "unknown field";
 
@@ -106,7 +113,7 @@ pub enum LoadError {
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
     /// It is not a mapping.
-    #[error("the file must hold a mapping, not {found}")]
+    #[error("{}", not_a_mapping(found))]
     NotAMapping {
         /// What Python calls the type found: `NoneType`, `list`, `str`.
         found: &'static str,

@@ -27,7 +27,7 @@ fn everything_prints_on_one_line() {
     let found = "NoneType";
     assert_eq!(
         LoadError::NotAMapping { found }.to_string(),
-        "the file must hold a mapping, not NoneType"
+        "the file is empty (NoneType): it must hold a mapping"
     );
     let mut warning = Warning {
         path: vec!["tols".to_owned()],

@@ -29,6 +29,7 @@ mod man;
 mod manifest;
 mod migrate;
 mod models;
+mod next_step;
 mod policy;
 mod resource_kinds;
 mod resource_verb;

@@ -100,8 +100,9 @@ fn last_line(stderr: &str) -> String {
     }
 }
 
-/// The command line of a server, without secrets.
+/// The command line of a server for a shell, without secrets.
 fn command_line(server: &McpServer) -> String {
     let args = redact::arguments(&server.spec.args);
-    std::iter::once(server.spec.command.clone()).chain(args).collect::<Vec<_>>().join(" ")
+    let words = std::iter::once(server.spec.command.clone()).chain(args);
+    words.map(|word| text::shell_quoted(&word)).collect::<Vec<_>>().join(" ")
 }

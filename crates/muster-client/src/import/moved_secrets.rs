@@ -87,16 +87,21 @@ impl<'a> SecretExtractor<'a> {
         (key, stored)
     }
 
+    /// Notes the variables in a setting, such as `${workspaceFolder}`, which only the client knows.
+    pub(super) fn mark(&mut self, setting: &str, value: &str) {
+        for reference in value.split("${").skip(1) {
+            let name = reference.split('}').next().unwrap_or_default();
+            self.notes.push(format!(
+                "`${{{name}}}` in its {setting} was filled in by the client: write the value"
+            ));
+        }
+    }
+
     pub(super) fn args(&mut self, args: Vec<String>) -> Vec<String> {
         let mut before = String::new();
         let mut replaced = Vec::with_capacity(args.len());
         for arg in args {
-            if let Some((_, rest)) = arg.split_once("${") {
-                let name = rest.split('}').next().unwrap_or_default();
-                self.notes.push(format!(
-                    "`${{{name}}}` in its arguments was filled in by the client: write the value"
-                ));
-            }
+            self.mark("arguments", &arg);
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
                 Some((option, value)) if secret_part(option, value).is_some() => {

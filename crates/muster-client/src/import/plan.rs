@@ -230,6 +230,8 @@ fn existing_spec(path: &Path) -> Option<McpServerSpec> {
 fn new_server(root: &Path, name: &str, server: &ClientServer) -> NewServer {
     let mut extractor = SecretExtractor::new(name);
     let mut spec = McpServerSpec::at(server.endpoint.clone());
+    extractor.mark("command", &spec.command);
+    extractor.mark("url", &spec.url);
     spec.args = extractor.args(spec.args);
     spec.env = spec.env.into_iter().map(|pair| extractor.pair(pair)).collect();
     spec.headers = spec.headers.into_iter().map(|pair| extractor.pair(pair)).collect();
@@ -327,6 +329,35 @@ mod tests {
         let mut again = ImportPlan::default();
         again.add(root.path(), "cursor", vec![found("git-hub", &env, &args)]);
         assert!(matches!(again.steps[0].action, ImportAction::Same { .. }), "{again:?}");
+    }
+
+    #[test]
+    fn variables_of_the_client_are_noted_wherever_they_are() {
+        let root = tempfile::tempdir().unwrap();
+        let text = r#"{"mcpServers": {
+            "a": {"command": "${workspaceFolder}/a", "args": ["--in=${workspaceFolder}/x${pathSeparator}y"]},
+            "b": {"url": "https://${input:host}/mcp"}}}"#;
+        let mut plan = ImportPlan::default();
+        let found = mcp_json::read(text).unwrap().into_iter();
+        plan.add(
+            root.path(),
+            "cursor",
+            found.map(|(key, server)| ImportItem::Server { key, server }).collect(),
+        );
+        let notes = plan.steps.iter().flat_map(|step| match &step.action {
+            ImportAction::Write(write) => write.notes.clone(),
+            other => panic!("{other:?}"),
+        });
+        let notes: Vec<String> = notes.collect();
+        assert_eq!(
+            notes,
+            [
+                "`${workspaceFolder}` in its command was filled in by the client: write the value",
+                "`${workspaceFolder}` in its arguments was filled in by the client: write the value",
+                "`${pathSeparator}` in its arguments was filled in by the client: write the value",
+                "`${input:host}` in its url was filled in by the client: write the value",
+            ]
+        );
     }
 
     #[test]

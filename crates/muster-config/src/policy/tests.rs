@@ -97,7 +97,7 @@ fn every_problem_is_told_in_the_order_of_the_format() {
     check(
         "",
         expect![[r#"
-        the file must hold a mapping, not NoneType
+        the file is empty (NoneType): it must hold a mapping
     "#]],
     );
     check(

@@ -7,9 +7,13 @@ use clap::{Args, Subcommand};
 use super::{
     completion,
     gateway_args::{GatewayArgs, one},
-    resource_kinds,
+    next_step, resource_kinds,
 };
-use crate::{error::CommandError, process};
+use crate::{
+    error::CommandError,
+    output::{Printer, format::OutputFormat},
+    process,
+};
 
 /// Approve an MCP server that an agent added or changed
 #[derive(Debug, Args)]
@@ -41,9 +45,13 @@ pub(crate) fn run(args: &Approve) -> Result<ExitCode, CommandError> {
     match &args.what {
         What::Mcpserver { name } => process::block_on(async {
             let session = args.gateway.open().await?;
-            let done = session.show("core_mcpserver_approve", &one("name", name)).await;
+            session.show("core_mcpserver_approve", &one("name", name)).await?;
+            if matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) {
+                let server = session.remote.reply("core_mcpserver_get", &one("name", name)).await?;
+                Printer::stdout().line(&next_step::state_of(&server))?;
+            }
             session.close().await;
-            done
+            Ok(())
         }),
         What::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();

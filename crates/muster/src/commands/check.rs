@@ -12,13 +12,14 @@ use muster_client::remote::tool_response::ToolResponse;
 use super::{
     completion,
     gateway_args::{GatewayArgs, one},
+    next_step,
     resource_kinds::{self, ResourceKind},
 };
-use crate::{error::CommandError, process};
+use crate::{error::CommandError, output, process};
 
 /// Check whether a server, a workflow or a service class can be used now
 ///
-/// Prints what is missing, and exits with 1 if it cannot be used.
+/// Prints what is missing and what to do, and exits with 1 if it cannot be used.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,29 +37,36 @@ pub(crate) struct Check {
 }
 
 pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
-    let (tool, is_usable): (&str, fn(&ToolResponse) -> bool) =
+    let (tool, next_step): (&str, fn(&ToolResponse) -> Option<String>) =
         match resource_kinds::find(&args.kind, resource_kinds::CHECKED)? {
-            ResourceKind::ServiceClass => ("core_serviceclass_available", is_available),
-            ResourceKind::Workflow => ("core_workflow_available", is_available),
-            _ => ("core_service_status", is_healthy),
+            ResourceKind::ServiceClass => ("core_serviceclass_available", tools),
+            ResourceKind::Workflow => ("core_workflow_available", tools),
+            _ => ("core_service_status", server),
         };
     process::block_on_code(async {
         let session = args.gateway.open().await?;
         let response = session.call(tool, &one("name", &args.name)).await;
         let done = response.and_then(|response| {
             session.print(tool, &response)?;
-            Ok(if is_usable(&response) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            let Some(step) = next_step(&response) else { return Ok(ExitCode::SUCCESS) };
+            if !args.gateway.quiet {
+                output::hint(&step);
+            }
+            Ok(ExitCode::FAILURE)
         });
         session.close().await;
         done
     })
 }
 
-fn is_available(response: &ToolResponse) -> bool {
-    response.reply("available").is_ok_and(|reply: Availability| reply.available)
+/// What to do about a workflow or a service class that cannot be used; nothing if it can.
+fn tools(response: &ToolResponse) -> Option<String> {
+    let is_available = response.reply("available").is_ok_and(|reply: Availability| reply.available);
+    (!is_available).then(|| next_step::FOR_MISSING_TOOLS.to_owned())
 }
 
-fn is_healthy(response: &ToolResponse) -> bool {
-    let status: Result<ServiceStatus, _> = response.reply("core_service_status");
-    status.is_ok_and(|status| status.health == ServiceHealth::Healthy)
+/// What to do about a server that cannot be used; nothing if it can.
+fn server(response: &ToolResponse) -> Option<String> {
+    let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
+    (status.health != ServiceHealth::Healthy).then(|| next_step::for_server(&status))
 }

@@ -5,7 +5,7 @@ mod definition;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use muster_api::{mcp_server::McpServerInfo, service_class::ServiceClassInfo};
+use muster_api::service_class::ServiceClassInfo;
 use muster_client::{
     import::moved_secrets::{MovedSecret, extract_secrets, store_secrets},
     local_gateway, secrets, user_dirs,
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use super::{
     completion,
     gateway_args::{GatewayArgs, GatewaySession, one},
-    resource_kinds,
+    next_step, resource_kinds,
     tool_args::ToolArgs,
 };
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat, shell_quoted},
+    output::{Printer, format::OutputFormat},
     process,
 };
 
@@ -174,24 +174,11 @@ impl Server {
                     printer.line(&format!("{origin} is stored as {}", secrets::reference(name)))?;
                 }
                 let server = session.remote.reply("core_mcpserver_get", &known).await?;
-                printer.line(&self.state(&server))?;
+                printer.line(&next_step::state_of(&server))?;
             }
             session.close().await;
             Ok(())
         })
-    }
-
-    /// Whether it was started, and how to do so.
-    fn state(&self, server: &McpServerInfo) -> String {
-        let McpServerInfo { state, error, .. } = server;
-        match state {
-            state if state.is_down() && error.is_empty() => format!(
-                "It is not started. Start it with: muster start service {}",
-                shell_quoted(&self.name)
-            ),
-            state if error.is_empty() => format!("Its state: {}", state.as_str()),
-            state => format!("Its state: {}: {error}", state.as_str()),
-        }
     }
 
     /// With `stores_secrets`, secrets are replaced by references.

@@ -1,6 +1,6 @@
 //! The flags, the connection and the output of commands that use a running gateway.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use clap::Args;
 use muster_api::execution::{ExecutionReply, StepReply, TOOL_PREFIX};
@@ -15,7 +15,8 @@ use muster_client::{
     },
     user_dirs,
 };
-use muster_core::json::Raw;
+use muster_core::{json::Raw, text::shell_quoted};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::level_filters::LevelFilter;
 
@@ -220,8 +221,40 @@ pub(crate) fn refusal(text: &str) -> CommandError {
         text.lines().partition(|line| line.starts_with("hint: "));
     let error = CommandError::new(words.join("\n").trim_end());
     let hints = hints.into_iter().filter_map(|hint| hint.strip_prefix("hint: "));
-    let hints = hints.map(|hint| hint.replace("filter_tools", "`muster search`"));
-    hints.fold(error, CommandError::hint)
+    hints.map(as_commands).fold(error, CommandError::hint)
+}
+
+/// A hint for agents with commands in place of meta-tools and their arguments.
+fn as_commands(hint: &str) -> String {
+    let hint = hint.replace("filter_tools", "`muster search`");
+    let Some(at) = hint.find('{') else { return hint };
+    let (said, arguments) = hint.split_at(at);
+    if let Some(said) = said.strip_suffix("core_auth_login ")
+        && let Ok(login) = serde_json::from_str::<Login<'_>>(arguments)
+    {
+        return format!("{said}`muster auth login --server {}`", shell_quoted(&login.server));
+    }
+    let Ok(call) = serde_json::from_str::<Call<'_>>(arguments) else { return hint };
+    let arguments = shell_quoted(call.arguments.get());
+    format!("{said}`muster call {} --json {arguments}`", shell_quoted(&call.name))
+}
+
+/// The arguments of `core_auth_login` in a hint.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login<'a> {
+    #[serde(borrow)]
+    server: Cow<'a, str>,
+}
+
+/// A call in a hint, ready for `call_tool`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    arguments: &'a RawValue,
 }
 
 /// The error of a failed workflow execution: its steps and their reasons. The last text names the execution.
@@ -253,7 +286,26 @@ pub(crate) fn one(key: &'static str, value: &str) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use super::failed_execution;
+    use super::{as_commands, failed_execution};
+
+    #[test]
+    fn hints_for_agents_become_commands() {
+        for (hint, command) in [
+            ("find its name with filter_tools", "find its name with `muster search`"),
+            (
+                r#"add `name`: {"name":"x_a","arguments":{"name":"<string>"}}"#,
+                r#"add `name`: `muster call x_a --json '{"name":"<string>"}'`"#,
+            ),
+            (
+                r#"log in with core_auth_login {"server": "a"}"#,
+                "log in with `muster auth login --server a`",
+            ),
+            ("write {this}", "write {this}"),
+            ("`nam` is called `name`", "`nam` is called `name`"),
+        ] {
+            assert_eq!(as_commands(hint), command);
+        }
+    }
 
     #[test]
     fn errors_of_failed_executions() {

@@ -133,7 +133,7 @@ fn local_servers() {
         ),
         (
             "mute",
-            "no-answer | no answer within 2 s | run it in a terminal and look at its output: sh -c sleep 60",
+            "no-answer | no answer within 2 s | run it in a terminal and look at its output: sh -c 'sleep 60'",
         ),
         ("docker", "docker-not-running | Docker is not running"),
         ("module", "module-missing | a module of the server is not installed"),

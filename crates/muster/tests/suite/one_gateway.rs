@@ -46,6 +46,15 @@ steps:
   - {id: b, tool: x_marks_mark, args: {word: second}}
 ";
 
+/// A run that does not end until the pipe is written to.
+const HELD: &str = "\
+name: held
+steps:
+  - {id: a, tool: x_marks_mark, args: {word: before}}
+  - {id: b, tool: x_marks_hold}
+  - {id: c, tool: x_marks_mark, args: {word: after}}
+";
+
 /// A user with a configuration directory. The gateway ends with it.
 struct User {
     home: Folder,
@@ -63,6 +72,7 @@ impl User {
             "args": [home.file("server.py"), home.file("log"), home.file("never")]});
         fs::write(config.join("mcpservers/marks.yaml"), server.to_string()).unwrap();
         fs::write(config.join("workflows/once.yaml"), WORKFLOW).unwrap();
+        fs::write(config.join("workflows/held.yaml"), HELD).unwrap();
         let settings = "aggregator: {port: 0}\nclis: {bundled: none}\n";
         fs::write(config.join("config.yaml"), settings).unwrap();
         Self { home }
@@ -263,6 +273,31 @@ fn three_clients_share_one_gateway_and_nothing_is_lost_or_done_twice() {
     let said = gemini.leave();
     assert_eq!(said.matches("starting the gateway").count(), 2, "{said}");
     assert!(said.contains("connected to the gateway at http://"), "{said}");
+}
+
+#[test]
+fn a_run_goes_on_while_other_clients_come_and_go() {
+    let user = User::new();
+    let mut runs = user.connect("cursor", ".cursor/mcp.json");
+    runs.initialize();
+    runs.call("x_marks_mark", json!({"word": "ready"}));
+    let held = runs.begin("workflow_held", &json!({}));
+    while user.log("hold") == 0 {
+        runs.ask("ping", json!({}));
+    }
+    // None of them takes the run for one that was left behind.
+    let mut killed = user.connect("claude-code", ".claude.json");
+    killed.initialize();
+    let mut leaves = user.connect("gemini", ".gemini/settings.json");
+    leaves.initialize();
+    killed.kill();
+    leaves.leave();
+    drop(File::options().write(true).open(user.home.file("never")).unwrap());
+    let ran = runs.receive(held).to_string();
+    assert!(ran.contains("completed"), "{ran}");
+    assert_eq!((user.log("mark before"), user.log("hold"), user.log("mark after")), (1, 1, 1));
+    let executions = runs.call("core_workflow_execution_list", json!({}));
+    assert_eq!(executions.matches("execution_id").count(), 1, "{executions}");
 }
 
 #[test]

@@ -354,6 +354,7 @@ fn workflows_and_service_classes() {
             available       Unavailable
             name            deploy
             missing tools   x_github_greet
+            stderr: hint: servers that are down are in `muster list mcpservers --all`; find tools with `muster search`
             exit 1
             $ muster start service github
             Successfully started service 'github'

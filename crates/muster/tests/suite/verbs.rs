@@ -70,10 +70,11 @@ fn files_are_applied() {
         serviceclass probe updated
           ~ serviceConfig.timeout.create: 30000000000 → 40000000000
         $ muster get workflow look
-        PROPERTY      VALUE
-        name          look
+        PROPERTY        VALUE
+        name            look
         description
-        available     Unavailable
+        available       Unavailable
+        missing tools   x_nobody_tool
 
         Workflow Steps:
         STEP   ID   TOOL            DESCRIPTION   DETAILS
