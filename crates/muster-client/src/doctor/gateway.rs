@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use muster_api::mcp_server::McpServerList;
 use muster_core::{json::RawObject, text};
 use muster_engine::store::Files;
+use muster_net::Url;
 
 use super::{
     Finding, Hop,
-    probe::{Answer, UrlParts, probe},
+    probe::{Answer, probe},
 };
 use crate::remote::{Remote, error::RemoteError, target::Target};
 
@@ -91,25 +92,26 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
         }
         _ => (),
     }
-    let Some(place) = UrlParts::of(url) else {
+    let Ok(address) = Url::parse(url) else {
         return Finding::bad(Hop::Gateway, "url-invalid", url, "the endpoint is not a URL")
             .fix("write it as `http://HOST:PORT/mcp`");
     };
-    match probe(&place).await {
+    match probe(&address).await {
         Answer::Refused if target.is_local() => {
             Finding::warning(Hop::Gateway, "not-running", url, "no gateway is running")
                 .fix("start one with `muster serve`")
         }
         Answer::UnknownHost(reason) => {
-            let message = format!("the host `{}` cannot be resolved: {reason}", place.host);
+            let message = format!("the host `{}` cannot be resolved: {reason}", address.host());
             Finding::bad(Hop::Gateway, "host-unknown", url, message)
                 .fix("check the endpoint with `muster context list`")
         }
         Answer::NoConnection(reason) => {
-            let message = format!("{}:{} cannot be reached: {reason}", place.host, place.port);
+            let message =
+                format!("{}:{} cannot be reached: {reason}", address.host(), address.port());
             unreachable(url, message)
         }
-        answer if target.is_local() => port_taken(url, another_program(place.port, answer)),
+        answer if target.is_local() => port_taken(url, another_program(address.port(), answer)),
         _ => unreachable(url, message),
     }
 }

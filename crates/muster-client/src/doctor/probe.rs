@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use muster_net::Url;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpStream, lookup_host},
@@ -18,7 +19,7 @@ const CLIENT_HELLO: [u8; 52] = *b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03\
     musterdoctormusterdoctormusterdo\
     \x00\x00\x04\xc0\x2f\x00\x2f\x01\x00";
 
-/// What answers at an address.
+/// The answer to a probe of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The host has no address.
@@ -40,54 +41,8 @@ pub(super) enum Answer {
     Other,
 }
 
-/// The parts of a URL that matter here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UrlParts {
-    pub(super) is_secure: bool,
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// With its slash, without a query: that may hold a secret.
-    pub(super) path: String,
-}
-
-impl UrlParts {
-    pub(super) fn of(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.split_once("://")?;
-        let is_secure = scheme.eq_ignore_ascii_case("https");
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']')?;
-                (host, port.strip_prefix(':'))
-            }
-            None => match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            },
-        };
-        let port = match port {
-            Some(port) => port.parse().ok()?,
-            None if is_secure => 443,
-            None => 80,
-        };
-        let path = path.split(['?', '#']).next().unwrap_or_default();
-        let path = if path.is_empty() { "/" } else { path };
-        Some(Self { is_secure, host: host.to_owned(), port, path: path.to_owned() })
-    }
-
-    /// The host and port, as a `Host` header names them.
-    fn authority(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
-    }
-}
-
-/// Finds out what answers at a place.
-pub(super) async fn probe(url: &UrlParts) -> Answer {
+/// Finds out what answers at a URL.
+pub(super) async fn probe(url: &Url) -> Answer {
     // TLS first: its answer is unambiguous, while TLS servers answer plain text with an alert, with nothing, or with an
     // HTTP response that explains the mistake in words of their own.
     match ask(url, &CLIENT_HELLO).await {
@@ -95,10 +50,11 @@ pub(super) async fn probe(url: &UrlParts) -> Answer {
         Ok(_) => (),
         Err(answer) => return answer,
     }
+    // The path alone: a query may hold a secret.
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-        url.path,
-        url.authority()
+        url.path(),
+        url.host_header().to_str().unwrap_or_default(),
     );
     match ask(url, request.as_bytes()).await {
         Ok(response) => http_answer(&response).unwrap_or(Answer::Other),
@@ -118,8 +74,8 @@ fn http_answer(response: &[u8]) -> Option<Answer> {
 }
 
 /// Sends bytes and reads the beginning of the answer.
-async fn ask(url: &UrlParts, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
-    let address = (url.host.as_str(), url.port);
+async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
+    let address = (url.host(), url.port());
     let found = timeout(STEP, lookup_host(address)).await;
     let mut addresses = match found {
         Ok(Ok(addresses)) => addresses.peekable(),
@@ -158,7 +114,7 @@ mod tests {
         thread,
     };
 
-    use super::{Answer, UrlParts, http_answer, probe};
+    use super::{Answer, Url, http_answer, probe};
 
     /// A server with TLS that explains in plain text what is wrong with plain text, in the words of Apache.
     #[tokio::test]
@@ -178,23 +134,9 @@ mod tests {
             }
         });
         for scheme in ["http", "https"] {
-            let url = UrlParts::of(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
+            let url = Url::parse(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
             assert_eq!(probe(&url).await, Answer::Tls, "{scheme}");
         }
-    }
-
-    #[test]
-    fn places() {
-        let host = |url: &str| UrlParts::of(url).unwrap().authority();
-        assert_eq!(host("http://[::1]:8080/mcp"), "[::1]:8080");
-        assert_eq!(host("http://h:8080/mcp"), "h:8080");
-        let url = |url: &str| UrlParts::of(url).map(|url| (url.host, url.port, url.path));
-        let is = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
-        assert_eq!(url("http://localhost:9/mcp?k=v"), is("localhost", 9, "/mcp"));
-        assert_eq!(url("https://u:p@h"), is("h", 443, "/"));
-        assert_eq!(url("http://[::1]:8/x"), is("::1", 8, "/x"));
-        assert_eq!(url("http://h:port"), None);
-        assert_eq!(url("h/x"), None);
     }
 
     #[test]

@@ -8,18 +8,19 @@ use muster_core::{
     text,
 };
 use muster_engine::store::ServerFile;
+use muster_net::Url;
 use tokio::time::timeout;
 
 use super::{
     Finding, Hop, definitions,
-    probe::{Answer, UrlParts, probe},
+    probe::{Answer, probe},
     servers::{Failure, OutputCollector},
 };
 use crate::env_vars;
 
 /// The timeout of another path.
 const OTHER_PATH: Duration = Duration::from_secs(2);
-/// Where servers usually answer.
+/// The paths at which servers usually answer.
 const USUAL_PATHS: [&str; 3] = ["/mcp", "/sse", "/"];
 
 /// The finding for a failed remote server, by what answers at its URL.
@@ -41,14 +42,14 @@ pub(super) async fn explain(
     if let Some(reason) = insecure.filter(|reason| reason.contains("certificate")) {
         return certificate(name, reason);
     }
-    let Some(place) = UrlParts::of(&file.server.spec.url) else {
+    let Ok(url) = Url::parse(&file.server.spec.url) else {
         let message = "the url cannot be read";
         return Finding::bad(Hop::Config, "url-invalid", name, message)
             .fix("write it as `https://HOST:PORT/PATH`");
     };
-    let answer = probe(&place).await;
-    let (host, port) = (&place.host, place.port);
-    match (&answer, place.is_secure) {
+    let answer = probe(&url).await;
+    let (host, port) = (url.host(), url.port());
+    match (&answer, url.is_secure()) {
         (Answer::UnknownHost(reason), _) => {
             let message = format!("the host `{host}` cannot be resolved: {reason}");
             Finding::bad(Hop::Handshake, "host-unknown", name, message)
@@ -86,7 +87,7 @@ pub(super) async fn explain(
             }
             (Failure::Error { error, doing }, None) => {
                 let message = format!("{doing}: {}", text::printable(&error.to_string()));
-                not_mcp(connect, file, &place, message).await
+                not_mcp(connect, file, url.path(), message).await
             }
         },
     }
@@ -139,7 +140,7 @@ fn certificate(name: &str, reason: &str) -> Finding {
 async fn not_mcp(
     connect: &dyn Connector,
     file: &ServerFile,
-    place: &UrlParts,
+    path: &str,
     message: String,
 ) -> Finding {
     let name = &file.server.name;
@@ -149,9 +150,9 @@ async fn not_mcp(
         scheme.len() + 3 + rest.find(['/', '?', '#']).unwrap_or(rest.len())
     });
     let origin = url.get(..end).unwrap_or_default();
-    for path in USUAL_PATHS.into_iter().filter(|path| *path != place.path) {
-        let wanted = format!("{origin}{path}");
-        let kind = match path {
+    for usual in USUAL_PATHS.into_iter().filter(|usual| *usual != path) {
+        let wanted = format!("{origin}{usual}");
+        let kind = match usual {
             "/sse" => ServerType::Sse,
             _ => ServerType::StreamableHttp,
         };
@@ -160,7 +161,7 @@ async fn not_mcp(
             let kind = Some(kind).filter(|kind| *kind != file.server.spec.kind);
             let found = Finding {
                 code: "wrong-path",
-                message: format!("{}; an MCP server answers at {path}", finding.message),
+                message: format!("{}; an MCP server answers at {usual}", finding.message),
                 ..finding
             };
             return with_url(found, file, &wanted, kind);
