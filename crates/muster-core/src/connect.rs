@@ -54,7 +54,19 @@ pub enum Endpoint {
     },
 }
 
-/// Where a client certificate is stored.
+impl Endpoint {
+    /// The variables of a process, or the headers of requests.
+    pub fn pairs(&self) -> &[(String, String)] {
+        match self {
+            Self::Stdio { env, .. } => env,
+            Self::Http { headers, .. } | Self::Mtls { headers, .. } | Self::Sse { headers, .. } => {
+                headers
+            }
+        }
+    }
+}
+
+/// The location of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MachineIdentity {
     /// In a directory: `tlscert`, `key` and `teleport-application-ca.pem`.
@@ -114,7 +126,7 @@ impl Endpoint {
     }
 }
 
-/// What a connection is made for.
+/// A request for a connection.
 #[derive(Debug)]
 pub struct ConnectRequest<'a> {
     /// The name of the server, for messages and logs.

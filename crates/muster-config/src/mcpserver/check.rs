@@ -43,12 +43,10 @@ pub enum InvalidMcpServer {
 
 /// The transport of that name.
 pub fn server_type(word: &str) -> Result<ServerType, InvalidMcpServer> {
-    match word {
-        "" => Err(InvalidMcpServer::NoType),
-        "stdio" => Ok(ServerType::Stdio),
-        "streamable-http" => Ok(ServerType::StreamableHttp),
-        "sse" => Ok(ServerType::Sse),
-        word => Err(InvalidMcpServer::UnsupportedType(word.to_owned())),
+    match ServerType::named(word) {
+        Some(kind) => Ok(kind),
+        None if word.is_empty() => Err(InvalidMcpServer::NoType),
+        None => Err(InvalidMcpServer::UnsupportedType(word.to_owned())),
     }
 }
 
@@ -57,17 +55,13 @@ impl McpServerSpec {
     pub fn check(&self) -> Result<(), InvalidMcpServer> {
         let auth = self.auth.as_ref();
         let kind = auth.map(|auth| auth.kind).unwrap_or_default();
-        match self.kind {
-            ServerType::Stdio if self.command.is_empty() => {
-                return Err(InvalidMcpServer::NoCommand);
-            }
-            ServerType::Stdio if !matches!(kind, AuthType::Unset | AuthType::None) => {
+        match self.kind.is_local() {
+            true if self.command.is_empty() => return Err(InvalidMcpServer::NoCommand),
+            true if !matches!(kind, AuthType::Unset | AuthType::None) => {
                 return Err(InvalidMcpServer::AuthOnStdio);
             }
-            ServerType::StreamableHttp | ServerType::Sse if self.url.is_empty() => {
-                return Err(InvalidMcpServer::NoUrl);
-            }
-            ServerType::Stdio | ServerType::StreamableHttp | ServerType::Sse => (),
+            false if self.url.is_empty() => return Err(InvalidMcpServer::NoUrl),
+            true | false => (),
         }
         if kind == AuthType::Teleport {
             let teleport = auth.and_then(|auth| auth.teleport.clone()).unwrap_or_default();

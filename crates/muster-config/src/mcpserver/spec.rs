@@ -262,6 +262,12 @@ impl ServerType {
         }
     }
 
+    /// The transport of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Stdio, Self::StreamableHttp, Self::Sse];
+        all.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// Whether it is a child process.
     pub const fn is_local(self) -> bool {
         matches!(self, Self::Stdio)

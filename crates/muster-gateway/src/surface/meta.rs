@@ -62,7 +62,7 @@ use crate::{
 };
 
 /// The meta-tools, in the order they are listed.
-const TOOLS: [&MetaTool; 14] = [
+const TOOLS: &[&MetaTool] = &[
     &list_tools::TOOL,
     &describe_tool::TOOL,
     &list_core_tools::TOOL,
@@ -209,7 +209,7 @@ impl Meta {
     /// The meta-tool of this name.
     fn tool(&self, name: &str) -> Option<&'static MetaTool> {
         let read_tool = Some(&read_tool::TOOL).filter(|_| self.native.read_tool);
-        TOOLS.into_iter().chain(read_tool).find(|tool| tool.name == name)
+        TOOLS.iter().copied().chain(read_tool).find(|tool| tool.name == name)
     }
 
     /// Embeds a query. The model takes some milliseconds, off the async threads.
@@ -254,7 +254,7 @@ impl Surface for Meta {
             false => tool.definition(""),
         };
         let read_tool = Some(&read_tool::TOOL).filter(|_| self.native.read_tool);
-        TOOLS.into_iter().chain(read_tool).map(definition).collect()
+        TOOLS.iter().copied().chain(read_tool).map(definition).collect()
     }
 
     fn tools_for(&self, cx: SurfaceContext<'_>) -> Vec<Raw> {

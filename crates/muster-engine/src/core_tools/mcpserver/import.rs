@@ -1,8 +1,11 @@
 //! `core_mcpserver_import`: adds the servers of another client's configuration.
 
-use muster_config::mcp_json::{self, ClientServer, EntryKey};
-use muster_core::{backend::CallContext, connect::Endpoint, json::raw};
-use serde_json::{Map, Value, json};
+use muster_config::{
+    mcp_json::{self, ClientServer, EntryKey},
+    mcpserver::McpServerSpec,
+};
+use muster_core::{backend::CallContext, json::raw};
+use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolAudience, ToolReply, create};
 use crate::handle::Handle;
@@ -73,12 +76,7 @@ fn notes(name: &str, server: &ClientServer) -> Vec<String> {
     }
     let dropped = server.dropped.iter();
     notes.extend(dropped.map(|setting| format!("{name}: the setting `{setting}` is ignored")));
-    let pairs = match &server.endpoint {
-        Endpoint::Stdio { env, .. } => env,
-        Endpoint::Sse { headers, .. }
-        | Endpoint::Http { headers, .. }
-        | Endpoint::Mtls { headers, .. } => headers,
-    };
+    let pairs = server.endpoint.pairs();
     let secrets = pairs.iter().filter(|(key, value)| mcp_json::secret_part(key, value).is_some());
     let secrets: Vec<String> = secrets.map(|(key, _)| format!("`{key}`")).collect();
     if !secrets.is_empty() {
@@ -115,24 +113,16 @@ fn is_filled_in(value: &str) -> bool {
 
 /// The arguments of `core_mcpserver_create`.
 fn definition(name: &str, server: ClientServer) -> Value {
-    let pairs = |pairs: Vec<(String, String)>| -> Map<String, Value> {
-        pairs.into_iter().map(|(key, value)| (key, value.into())).collect()
-    };
-    let mut object = match server.endpoint {
-        Endpoint::Stdio { command, args, env, .. } => {
-            json!({"type": "stdio", "command": command, "args": args, "env": pairs(env)})
-        }
-        Endpoint::Sse { url, headers } => {
-            json!({"type": "sse", "url": url, "headers": pairs(headers)})
-        }
-        Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
-            json!({"type": "streamable-http", "url": url, "headers": pairs(headers)})
-        }
-    };
+    let McpServerSpec { kind, command, args, env, url, headers, .. } =
+        McpServerSpec::at(server.endpoint);
+    let mut object = json!({
+        "type": kind, "command": command, "args": args, "env": env, "url": url, "headers": headers,
+    });
     if let Some(object) = object.as_object_mut() {
         object.retain(|_, value| {
             value.as_object().is_none_or(|map| !map.is_empty())
                 && value.as_array().is_none_or(|list| !list.is_empty())
+                && value.as_str() != Some("")
         });
         object.insert("name".to_owned(), name.into());
         object.insert("autoStart".to_owned(), server.is_enabled.into());
