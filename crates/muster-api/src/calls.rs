@@ -82,7 +82,7 @@ pub struct CallStats {
     pub hours: Vec<HourCalls>,
 }
 
-/// What some calls have in common.
+/// The totals of some calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallTotals {

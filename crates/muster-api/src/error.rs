@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// The structured content of a failed call, for programs: they must not match on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorDetails {
-    /// What went wrong.
+    /// The kind of an error.
     pub error: ErrorKind,
 }
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {

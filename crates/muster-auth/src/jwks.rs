@@ -113,7 +113,7 @@ pub enum JwksError {
     FailedBefore,
 }
 
-/// Where the keys are fetched from.
+/// The source of the keys.
 #[derive(Debug)]
 enum KeysLocation {
     /// The URL of the key set.
@@ -122,7 +122,7 @@ enum KeysLocation {
     Issuer(String),
 }
 
-/// What is known of the keys of an issuer.
+/// The cached keys of an issuer.
 #[derive(Debug, Default)]
 struct KnownKeys {
     /// The keys, and when they were fetched.

@@ -44,7 +44,7 @@ pub struct Removal {
     pub backup: Backup,
 }
 
-/// What a removal does with the backup.
+/// The use of the backup in a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backup {
     /// There is none.

@@ -57,7 +57,7 @@ pub enum Verdict {
     Bad,
 }
 
-/// What one check found.
+/// A finding of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// The hop that was checked.
@@ -125,7 +125,7 @@ impl Finding {
     }
 }
 
-/// What to check.
+/// The options of the checks.
 #[derive(Debug)]
 pub struct DoctorOptions<'a> {
     /// The configuration directory.

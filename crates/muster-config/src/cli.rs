@@ -73,7 +73,7 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
     })
 }
 
-/// What a tool takes from its CLI.
+/// The defaults that a tool takes from its CLI.
 struct ToolDefaults {
     end_of_options: Option<String>,
     /// Whether a positional value can only be printed.

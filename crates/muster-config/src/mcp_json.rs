@@ -55,7 +55,7 @@ pub enum McpJsonError {
 
 /// Keys under which clients list their servers.
 const KEYS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "mcp"];
-/// Where Claude Code lists the servers of single projects.
+/// The key under which Claude Code lists the servers of single projects.
 pub const PROJECTS: &str = "projects";
 /// The settings of an entry that are read here.
 const SETTINGS: [&str; 13] = [

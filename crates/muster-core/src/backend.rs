@@ -95,7 +95,7 @@ pub trait ToolCaller: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 }
 
-/// What a backend may use while it serves a call.
+/// The context of a call, for its backend.
 #[derive(Debug, Clone, Copy)]
 pub struct CallContext<'a> {
     /// The client that sent the request: receives notifications and input requests.

@@ -227,7 +227,7 @@ impl CatalogSource {
     }
 }
 
-/// Which of several tools with the same name is called.
+/// The choice among several tools of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameCollision {
     /// The one defined last: a config may override an earlier one.

@@ -141,7 +141,7 @@ impl Placement {
     }
 }
 
-/// Where the commands of a CLI run.
+/// The executor of a CLI's commands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Executor {
     /// As a child process of this machine.

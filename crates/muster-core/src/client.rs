@@ -177,7 +177,7 @@ pub struct InputRequired {
     pub result: Option<Raw>,
 }
 
-/// What a client sends when it repeats a request with responses.
+/// The responses of a client that repeats a request.
 #[derive(Debug, Clone, Default)]
 pub struct Continuation {
     /// The responses by key: a JSON object, exactly as sent.

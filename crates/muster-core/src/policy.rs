@@ -34,7 +34,7 @@ use crate::{
     schema,
 };
 
-/// Which tools callers may use, and with which arguments.
+/// The authorization of tool calls: the tools that callers may use, and with which arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Where CLI commands run.

@@ -220,7 +220,7 @@ impl Engine {
         Arc::clone(&self.handle.principals)
     }
 
-    /// What runs unsaved workflows.
+    /// The runner of unsaved workflows.
     pub fn step_runner(&self) -> Arc<dyn StepRunner> {
         Arc::new(UnsavedRuns::new(self.handle.clone()))
     }

@@ -94,7 +94,7 @@ pub(crate) struct Deps {
     pub(crate) tasks: TaskTracker,
 }
 
-/// Where results are published.
+/// The channels on which results are published.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,

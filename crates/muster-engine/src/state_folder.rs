@@ -33,7 +33,7 @@ pub struct StateFolder {
     path: PathBuf,
 }
 
-/// What a gateway says about itself in its state folder.
+/// The record of a gateway in its state folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayRecord {

@@ -120,12 +120,12 @@ pub(crate) struct Supervisor {
     inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
     logs: ServerLogs,
-    units: BTreeMap<String, Handle>,
+    units: BTreeMap<String, UnitHandle>,
     last_id: u64,
 }
 
 #[derive(Debug)]
-struct Handle {
+struct UnitHandle {
     id: UnitId,
     desired: watch::Sender<DesiredState>,
 }
@@ -154,7 +154,7 @@ impl Supervisor {
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());
-        self.units.insert(server.name.clone(), Handle { id, desired });
+        self.units.insert(server.name.clone(), UnitHandle { id, desired });
         id
     }
 

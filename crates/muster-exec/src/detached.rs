@@ -56,7 +56,7 @@ impl DetachedProcess {
         self.child.try_wait()
     }
 
-    /// What it has written.
+    /// The output so far.
     pub fn said(&mut self) -> io::Result<String> {
         self.log.seek(SeekFrom::Start(self.start))?;
         let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use std::{
 use mutator::Mutator;
 use targets::FuzzTarget;
 
-/// What a run found.
+/// The report of a run.
 #[derive(Debug)]
 pub struct FuzzReport {
     /// The number of executions.

@@ -50,7 +50,7 @@ impl Absent {
         (!line.is_empty()).then_some(line)
     }
 
-    /// What its caller can do.
+    /// The hint for its caller.
     pub(crate) fn hint(&self, state: &GatewaySnapshot) -> String {
         let server = &self.server;
         // Without core tools there is no command either: a server of a command line is only tried again.

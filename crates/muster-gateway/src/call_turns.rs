@@ -112,7 +112,7 @@ mod tests {
 
     use super::CallTurns;
 
-    /// A caller that may run one call beside its request, and is told to wait first.
+    /// A caller that may run one call beside its request, and has to wait first.
     #[derive(Debug, Default)]
     struct Limited {
         waits: Lock<VecDeque<Duration>>,

@@ -44,7 +44,7 @@ pub struct Front {
     untried: Option<watch::Receiver<usize>>,
 }
 
-/// What requests are served from.
+/// The parts that requests are served from.
 #[derive(Debug)]
 struct Frontend {
     identity: ServerInfo,

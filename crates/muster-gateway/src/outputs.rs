@@ -66,7 +66,7 @@ pub struct Outputs {
     shared: Option<SharedOutputs>,
 }
 
-/// Where outputs are stored.
+/// The directory of outputs.
 #[derive(Debug, Clone)]
 enum Directory {
     /// A directory that outlives the process.

@@ -57,7 +57,7 @@ use crate::http::{
     session::HttpSession,
 };
 
-/// Where a bridge leads, and how.
+/// The options of a bridge.
 #[derive(Debug)]
 pub struct BridgeOptions {
     /// The URL of the server.
@@ -159,7 +159,7 @@ struct Bridge {
     gate_operator: JoinSet<()>,
 }
 
-/// What can happen on the client's side.
+/// An event on the client's side.
 enum Event {
     Line(Line),
     RequestEnded(Result<(Id, ()), JoinError>),

@@ -20,7 +20,7 @@ use crate::{
     peer::OutgoingRequest,
 };
 
-/// What servers list.
+/// The lists of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
     /// Tools.
@@ -47,7 +47,7 @@ pub struct DirectClient {
     page_timeout: Duration,
 }
 
-/// What a server says about itself.
+/// A server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpstreamInfo {
     /// Its name.
@@ -88,7 +88,7 @@ impl McpConnector {
 }
 
 impl DirectClient {
-    /// What the server says about itself.
+    /// The server's description of itself.
     pub fn info(&self) -> UpstreamInfo {
         let profile = &self.connection.peer.profile;
         let server = profile.server_info.as_deref().and_then(RawObject::parse).unwrap_or_default();

@@ -180,7 +180,7 @@ async fn request_log_messages(transport: &Transport, router: &Arc<MessageRouter>
     }
     let options = RequestOptions { on_drop: OnDrop::Leave, ..RequestOptions::default() };
     let asked = timeout(LOG_LEVEL_TIMEOUT, transport.request(router, options, set_level)).await;
-    // A server without log messages is as good.
+    // Log messages are optional.
     if !matches!(asked, Ok(Ok(_))) {
         tracing::debug!(server = &*router.name, "it does not set a log level");
     }

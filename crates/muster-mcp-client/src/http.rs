@@ -44,7 +44,8 @@ use crate::{
     spooled_result::ResultBody,
 };
 
-/// An upstream that cannot be reached so often in a row is reported as gone; the supervisor reconnects.
+/// The reconnects of the standalone SSE stream. An upstream that cannot be reached this many times in a row is
+/// reported as gone, and the supervisor reconnects.
 const RECONNECT: ReconnectPolicy =
     ReconnectPolicy { backoff: STREAM_BACKOFF, max_failures: Some(2), retry_unauthorized: false };
 
@@ -111,7 +112,7 @@ impl HttpTransport {
             let (body, session) = (handshake::set_level(guard.id).into(), self.session.id());
             self.attempt(guard.id, &body, Context::Legacy(&session)).await
         };
-        // A server without log messages is as good.
+        // Log messages are optional.
         if !matches!(timeout(handshake::LOG_LEVEL_TIMEOUT, asked).await, Ok(Ok(_))) {
             debug!(server = &*self.router.name, "it does not set a log level");
         }

@@ -25,7 +25,7 @@ use crate::{
     transport::{OnDrop, RequestOptions, Transport},
 };
 
-/// What the gateway says about itself to upstreams.
+/// The identity and the capabilities that the gateway declares to upstreams.
 #[derive(Debug)]
 pub(crate) struct ClientIdentity {
     /// Its name and version.
@@ -76,7 +76,7 @@ fn info(identity: &ServerInfo) -> Raw {
     info.to_raw()
 }
 
-/// What an upstream said about itself.
+/// The identity and the capabilities that an upstream declared.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerProfile {
     pub(crate) era: Era,

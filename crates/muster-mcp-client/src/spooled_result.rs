@@ -101,7 +101,7 @@ impl Envelope {
     }
 }
 
-/// What a scan of the file tells about a result.
+/// The outline of a result, from a scan of its file.
 #[derive(Debug, Default)]
 struct ResultOutline {
     range: Range<u64>,

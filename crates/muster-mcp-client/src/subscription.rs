@@ -22,10 +22,10 @@ use crate::{
 
 /// A stream that lasted this long resets the backoff.
 const STABLE: Duration = Duration::from_secs(10);
-/// An upstream that cannot be reached so often in a row is reported as gone; the supervisor reconnects.
+/// The number of failures in a row after which an upstream is reported as gone, and the supervisor reconnects.
 const MAX_FAILURES: u32 = 2;
 
-/// What may have changed while a stream was down.
+/// Changes that may have been missed while a stream was down.
 #[derive(Debug, Clone)]
 pub(crate) enum MayHaveChanged {
     /// Any list.

@@ -35,7 +35,7 @@ pub(crate) trait DuplexTransport: std::fmt::Debug + Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What a request needs beside its message.
+/// The options of a request, beside its message.
 #[derive(Debug, Default)]
 pub(crate) struct RequestOptions {
     /// The client it is made for; `None` for the gateway's own requests.
@@ -48,7 +48,7 @@ pub(crate) struct RequestOptions {
     pub(crate) on_drop: OnDrop,
 }
 
-/// What happens to a request that is dropped before its response.
+/// The end of a request that is dropped before its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum OnDrop {
     /// It is cancelled.

@@ -36,7 +36,7 @@ pub(crate) struct ClientChannel {
     calls: Option<Arc<dyn CallCounter>>,
 }
 
-/// What is known about the client.
+/// The state of the client.
 #[derive(Debug)]
 pub(crate) enum ClientState {
     /// Its session.
@@ -50,7 +50,7 @@ pub(crate) enum ClientState {
     },
 }
 
-/// Where messages that precede the response go, as lines.
+/// The destination of messages that precede the response, as lines.
 #[derive(Debug)]
 pub(crate) enum Outbox {
     /// Nowhere: the client accepts only the response.

@@ -95,7 +95,7 @@ struct StdioSession {
     shutdown: CancellationToken,
 }
 
-/// What can happen on the connection.
+/// An event of the connection.
 enum Event {
     Line(Line),
     RequestEnded(Result<(Id, ()), JoinError>),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{Url, UrlError};
 
-/// Which networks a connection may reach.
+/// The networks that a connection may reach (SSRF guard).
 ///
 /// Use [`Public`](Self::Public) for URLs from untrusted sources, [`Unrestricted`](Self::Unrestricted)
 /// only for those an operator has configured. All other policies require TLS except on this machine, and

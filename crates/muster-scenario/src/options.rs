@@ -14,7 +14,7 @@ pub struct RunOptions {
     pub muster: PathBuf,
     /// A scenario file or a directory of them.
     pub config: PathBuf,
-    /// Which scenarios to run.
+    /// The selection of scenarios.
     pub selection: Selection,
     /// The requested concurrency; see [`RunOptions::workers`].
     pub parallel: usize,
@@ -34,7 +34,7 @@ pub struct RunOptions {
     pub tokens: fn(&str) -> usize,
 }
 
-/// Which scenarios to run.
+/// The selection of scenarios.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Only this category.

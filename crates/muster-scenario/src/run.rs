@@ -114,7 +114,7 @@ struct Scheduler<'a> {
     running_scenarios: BTreeMap<Id, Scenario>,
 }
 
-/// What the scheduler waits for.
+/// An event of the scheduler.
 enum Event {
     Done(Box<Result<(Id, ScenarioResult), JoinError>>),
     AllDone,

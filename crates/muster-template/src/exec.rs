@@ -16,7 +16,7 @@ use super::{
 mod call;
 mod pipeline;
 
-/// What a node requests of the enclosing `range`.
+/// The control flow that a node requests of the enclosing `range`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,

@@ -108,7 +108,7 @@ impl AccessRules {
             .ok()
     }
 
-    /// What admits requests over HTTP, and the lists of users that it reads.
+    /// The guard of requests over HTTP, and the lists of users that it reads.
     pub(crate) fn guard(
         self,
         logins: Option<&AuthServer>,

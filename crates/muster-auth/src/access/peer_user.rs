@@ -16,7 +16,7 @@ use rustix::net::{
     socket_with,
 };
 
-/// What the kernel says about a socket.
+/// The owner of a socket, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SocketOwner {
     user: u32,

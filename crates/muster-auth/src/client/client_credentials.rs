@@ -22,7 +22,7 @@ use crate::{
 const ID_KEY: &str = "client-id";
 const SECRET_KEY: &str = "client-secret";
 
-/// Where the secrets are that settings and definitions refer to.
+/// The location of the secrets that settings and definitions refer to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SecretLocation<'a> {
     /// A cluster, in place of the folder.

@@ -8,7 +8,7 @@ use crate::{
     secret::Secret,
 };
 
-/// What a browser is sent to an issuer with.
+/// The authorization request that a browser takes to an issuer.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthorizationRequest<'a> {
     /// The issuer.

@@ -2,7 +2,7 @@
 
 use muster_net::Url;
 
-/// Where the metadata of a protected resource may be, best first.
+/// The URLs at which the metadata of a protected resource may be, best first.
 pub(super) fn resource_metadata_urls(named: Option<&str>, server: &Url) -> Vec<String> {
     let (origin, path) = split(server);
     let well_known = "/.well-known/oauth-protected-resource";
@@ -12,7 +12,7 @@ pub(super) fn resource_metadata_urls(named: Option<&str>, server: &Url) -> Vec<S
     distinct(urls)
 }
 
-/// Where the metadata of an issuer may be, best first.
+/// The URLs at which the metadata of an issuer may be, best first.
 pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<String> {
     let (origin, path) = split(issuer);
     let oauth = "/.well-known/oauth-authorization-server";

@@ -47,7 +47,7 @@ pub(super) struct AuthorizationFlow {
     nonce: String,
 }
 
-/// What an authorization code is redeemed for.
+/// The grant that an authorization code is redeemed for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CodeGrant {
     pub(super) client: String,

@@ -41,7 +41,7 @@ pub(super) fn file(from: &Path, to: &Path, root: &Path) -> ImportAction {
     ImportAction::Copy(Box::new(copied))
 }
 
-/// What happens to a referenced secret.
+/// The action on a referenced secret.
 enum SecretAction {
     Exists,
     Copy(MovedSecret),

@@ -36,7 +36,7 @@ pub struct ImportStep {
     pub action: ImportAction,
 }
 
-/// What an import does with one item.
+/// The action of an import on one item.
 #[derive(Debug)]
 pub enum ImportAction {
     /// Write the file of a new server.

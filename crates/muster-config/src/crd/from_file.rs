@@ -28,7 +28,7 @@ pub struct ResourceDefinition {
     pub spec: Map<String, Json>,
 }
 
-/// What is kept of the metadata of a file.
+/// The metadata of a file that is kept.
 static METADATA: FieldTable = FieldTable::new(
     "ObjectMeta",
     "metadata",

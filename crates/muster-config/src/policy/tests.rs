@@ -151,7 +151,7 @@ proptest! {
 }
 
 #[test]
-fn a_broken_pattern_is_told() {
+fn a_broken_pattern_is_reported() {
     check(
         "tools: {a: {args: {x: {pattern: '['}, y: {pattern: 'ok'}}}}",
         expect![[r#"

@@ -25,7 +25,7 @@ pub struct ServerFamily {
     pub prefix: String,
 }
 
-/// What a source has as a member of a family.
+/// The membership of a source in a family.
 #[derive(Debug, Clone)]
 pub(super) struct FamilyMember {
     family: Arc<ServerFamily>,

@@ -17,7 +17,7 @@ use crate::{
 /// The subject of callers without a login and without a token.
 const LOCAL: &str = "local";
 
-/// What some callers may use beyond the policy for everybody.
+/// A grant to some callers, beyond the policy for everybody.
 #[derive(Debug, Clone, Default)]
 pub struct CallerGrant {
     /// The callers.
@@ -49,7 +49,7 @@ pub struct Subjects {
     pub anonymous: bool,
 }
 
-/// What distinguishes the policy of one caller from that of another. Callers with the same access share
+/// The part of a policy that depends on the caller. Callers with the same access share
 /// everything that is derived from the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallerAccess {

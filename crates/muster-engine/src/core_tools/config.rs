@@ -184,7 +184,7 @@ mod tests {
     use super::opened;
 
     #[test]
-    fn what_a_change_opens_is_told() {
+    fn what_a_change_opens_is_reported() {
         let logins = "oauth: {server: {enabled: true}}";
         let open = "access: {mode: open}";
         let bind = "access: {insecureBind: true}";
@@ -208,10 +208,12 @@ mod tests {
                 let text = format!("aggregator: {{{aggregator}}}\n{access}\n");
                 settings::parse(&text).unwrap().value
             };
-            let told = opened(&parsed(before), &parsed(after));
+            let opened_by = opened(&parsed(before), &parsed(after));
             match expected {
-                None => assert_eq!(told, Vec::<String>::new(), "{before} {after}"),
-                Some(text) => assert!(told.concat().contains(text), "{before} {after}: {told:?}"),
+                None => assert_eq!(opened_by, Vec::<String>::new(), "{before} {after}"),
+                Some(text) => {
+                    assert!(opened_by.concat().contains(text), "{before} {after}: {opened_by:?}");
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-/// What happened.
+/// The reason of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// A server was added by a tool or a file.
@@ -155,7 +155,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What every gateway of the same configuration sees when definitions change.
+    /// The reasons that every gateway of one configuration sees when definitions change.
     pub(super) const ALL_SHARED: &'static [Self] = &[
         Self::WorkflowCreated,
         Self::WorkflowUpdated,

@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl Reconciler {
-    /// Applies an update, publishes the state and records the events, in this order: what an event says is so for
-    /// those who look after reading it.
+    /// Applies an update, publishes the state and records the events, in this order: the reader of an
+    /// event finds the state that it reports.
     pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
         let Some(entry) = self.servers.get(name).cloned() else { return };
         match update {

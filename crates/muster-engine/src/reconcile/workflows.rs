@@ -188,7 +188,7 @@ fn problem(
     }
 }
 
-/// What a workflow is checked against.
+/// The environment that a workflow is checked against.
 pub(crate) struct Surroundings<'a> {
     pub(crate) state: &'a GatewaySnapshot,
     pub(crate) workflows: &'a Definitions,

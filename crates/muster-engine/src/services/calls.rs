@@ -66,7 +66,7 @@ impl Phase {
 
 /// The reply of a tool.
 #[derive(Debug)]
-pub(super) struct ToolReply {
+pub(super) struct LifecycleReply {
     pub(super) success: bool,
     pub(super) text: String,
     /// The structured content, if the text is not an object.
@@ -133,7 +133,7 @@ impl Services {
         tool: &str,
         args: &Value,
         limit: Duration,
-    ) -> Result<ToolReply, String> {
+    ) -> Result<LifecycleReply, String> {
         let caller = Caller { depth: cx.caller.depth.saturating_add(1), ..cx.caller.clone() };
         let args = raw(args);
         let calling = self.call(cx, &caller, cx.client, tool, args);
@@ -169,10 +169,10 @@ impl Services {
     }
 }
 
-fn tool_reply(outcome: Outcome) -> Result<ToolReply, String> {
+fn tool_reply(outcome: Outcome) -> Result<LifecycleReply, String> {
     match outcome {
         Outcome::Text { text, failed, .. } => {
-            Ok(ToolReply { success: !failed, text, structured: None })
+            Ok(LifecycleReply { success: !failed, text, structured: None })
         }
         Outcome::Raw(result) => Ok(of_result(&result)),
         Outcome::InputRequired(_) => {
@@ -182,7 +182,7 @@ fn tool_reply(outcome: Outcome) -> Result<ToolReply, String> {
 }
 
 /// The reply in an MCP result.
-fn of_result(result: &Raw) -> ToolReply {
+fn of_result(result: &Raw) -> LifecycleReply {
     let object = RawObject::parse(result).unwrap_or_default();
     let read = |key: &str| -> Value {
         let value = object.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -194,7 +194,7 @@ fn of_result(result: &Raw) -> ToolReply {
     let is_object = serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
     let structured =
         Some(read("structuredContent")).filter(|value| value.is_object() && !is_object);
-    ToolReply {
+    LifecycleReply {
         success: read("isError") != Value::Bool(true),
         text: text.to_owned(),
         structured: structured.map(|value| value.to_string()),

@@ -69,7 +69,7 @@ fn is_output(name: &str) -> bool {
     id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
 }
 
-/// What became of the originals.
+/// The fate of the originals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moved {
     /// They are gone.

@@ -14,7 +14,7 @@ use super::WriteError;
 /// An edit of a text; none if the text is not the one that the edit was made for.
 pub type TextEdit = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// What stores definitions. Each has a path of its own, and a text in the format of its kind.
+/// A store of definitions. Each has a path of its own, and a text in the format of its kind.
 ///
 /// **Guarantees:** an edit is applied to the text it was made for, or not at all; what was deleted is never recreated;
 /// what was written is read from then on.
@@ -26,7 +26,7 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
     /// Reads a definition. May block.
     fn read(&self, path: &Path) -> io::Result<StoredText>;
 
-    /// What holds the definitions of a kind, in messages.
+    /// The folder or resource that holds the definitions of a kind, for messages.
     fn place(&self, kind: DefinitionKind) -> PathBuf;
 
     /// Stores a new definition.
@@ -62,7 +62,7 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
         Box::pin(std::future::pending())
     }
 
-    /// Where statuses of definitions are reported; none if they are not stored beside them.
+    /// The sink for statuses of definitions; none if they are not stored beside them.
     fn status(&self) -> Option<&dyn StatusSink> {
         None
     }
@@ -79,7 +79,7 @@ pub struct StoredText {
     pub secret_changes: u64,
 }
 
-/// Where statuses of definitions are reported.
+/// A sink for statuses of definitions.
 pub trait StatusSink: Send + Sync {
     /// Takes the status of a definition. It is written later, if it differs from the one that is stored.
     fn report(&self, path: &Path, status: DefinitionStatus);

@@ -34,7 +34,7 @@ pub(crate) struct Deps {
     pub(crate) logs: ServerLogs,
 }
 
-/// Which failures to connect are retried.
+/// The retry policy of failures to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// All but a required login, which a caller has to give.

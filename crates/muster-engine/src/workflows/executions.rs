@@ -99,7 +99,7 @@ pub(crate) enum GetError {
     Unreadable { id: String, reason: String },
 }
 
-/// Where the definition of an execution is.
+/// The origin of an execution's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// In a file.

@@ -84,7 +84,7 @@ pub(super) enum Ending {
     Ended(Box<RunRecord>),
 }
 
-/// What became of an execution that this replica ran.
+/// The fate of an execution that this replica ran.
 #[derive(Debug, PartialEq)]
 pub(super) enum Settled {
     /// Another replica has it.

@@ -17,7 +17,7 @@ pub struct NewBlock {
     pub json: OutputBody,
 }
 
-/// What is known about a content block.
+/// The description of a content block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockAbout {

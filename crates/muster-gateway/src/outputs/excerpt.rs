@@ -93,7 +93,7 @@ impl ExcerptRequest {
     }
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextPage {
     /// The value of `offset`.

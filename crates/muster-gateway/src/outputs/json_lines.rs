@@ -18,9 +18,9 @@ pub(super) enum LineBreaks {
     Indented,
 }
 
-/// Where the next byte is.
+/// The lexical state before the next byte.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum LexicalState {
     Outside,
     /// In a text.
     Text,
@@ -34,7 +34,7 @@ pub(super) struct JsonLines<R> {
     input: R,
     breaks: LineBreaks,
     depth: usize,
-    place: Place,
+    state: LexicalState,
     /// Whether nothing followed the last opening bracket yet.
     opened: bool,
     pending: VecDeque<u8>,
@@ -46,7 +46,7 @@ impl<R: BufRead> JsonLines<R> {
             input,
             breaks,
             depth: 0,
-            place: Place::Outside,
+            state: LexicalState::Outside,
             opened: false,
             pending: VecDeque::new(),
         }
@@ -69,23 +69,23 @@ impl<R: BufRead> JsonLines<R> {
     fn take(&mut self, chunk: &[u8]) {
         let mut rest = chunk;
         while let Some((byte, behind)) = rest.split_first() {
-            match self.place {
-                Place::Outside => {
+            match self.state {
+                LexicalState::Outside => {
                     self.structure(*byte);
                     rest = behind;
                 }
-                Place::Escape => {
+                LexicalState::Escape => {
                     self.pending.push_back(*byte);
-                    self.place = Place::Text;
+                    self.state = LexicalState::Text;
                     rest = behind;
                 }
-                Place::Text => {
+                LexicalState::Text => {
                     let size = memchr2(b'"', b'\\', rest).map_or(rest.len(), |at| at + 1);
                     let (text, behind) = rest.split_at(size);
                     self.pending.extend(text);
                     match text.last() {
-                        Some(b'"') => self.place = Place::Outside,
-                        Some(b'\\') => self.place = Place::Escape,
+                        Some(b'"') => self.state = LexicalState::Outside,
+                        Some(b'\\') => self.state = LexicalState::Escape,
                         _ => (),
                     }
                     rest = behind;
@@ -124,7 +124,7 @@ impl<R: BufRead> JsonLines<R> {
         }
         match byte {
             b'{' | b'[' => self.depth += 1,
-            b'"' => self.place = Place::Text,
+            b'"' => self.state = LexicalState::Text,
             _ => (),
         }
     }

@@ -85,7 +85,7 @@ struct SteppedRegex {
     reverse: Cache,
 }
 
-/// Which way a line is read.
+/// The direction in which a line is read.
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     /// From its beginning, to find where a match ends.

@@ -30,7 +30,7 @@ struct PatternCost {
     byte: u64,
 }
 
-/// What makes a path expensive.
+/// The properties that make a path expensive.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PathProfile {
     /// Descendant segments (`..`).
@@ -45,7 +45,7 @@ struct PathProfile {
     has_foreign_pattern: bool,
 }
 
-/// What makes a value expensive.
+/// The properties that make a value expensive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ValueSize {
     /// The number of values in it.

@@ -20,7 +20,7 @@ use crate::background_job::StopSignal;
 /// The longest item that is parsed.
 const MOST_ITEM: u64 = 16 << 20;
 
-/// What is selected in each item.
+/// The selection in each item.
 pub(super) enum ItemSelector {
     /// All of it.
     Whole,

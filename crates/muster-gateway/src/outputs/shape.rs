@@ -219,7 +219,7 @@ struct Node<'a> {
     shown: usize,
 }
 
-/// What became of an attempt to show children.
+/// The result of an attempt to show children.
 struct ShownChildren {
     /// Whether there was room.
     fits: bool,

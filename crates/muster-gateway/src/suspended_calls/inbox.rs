@@ -44,7 +44,7 @@ pub(super) struct PendingInput {
     answer: oneshot::Sender<Raw>,
 }
 
-/// What a call wants from its client.
+/// An event of a suspended call, for its client.
 #[derive(Debug)]
 pub(super) enum Event {
     Requested(PendingInput),

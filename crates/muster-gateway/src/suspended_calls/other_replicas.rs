@@ -84,7 +84,7 @@ struct ResumeMessage {
     ticket: String,
 }
 
-/// What is known about a call at another replica.
+/// The state of a call at another replica.
 enum Remote {
     /// Its result.
     Done(Vec<u8>),

@@ -10,7 +10,7 @@ pub trait UpstreamLocator: fmt::Debug + Send + Sync {
     fn locate(&self, need: Need) -> BoxFuture<'_, Result<String, LocateError>>;
 }
 
-/// What an upstream is needed for.
+/// The need for an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// A message of the client: it is started if it is not running.

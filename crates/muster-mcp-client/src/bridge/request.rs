@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 /// The arguments that headers repeat, by tool, as far as tools have been listed.
 pub(super) type ToolHeaders = Lock<BTreeMap<String, Vec<ParamHeader>>>;
 
-/// What a request does, which decides whether it may be repeated.
+/// The kind of a request, which decides whether it may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// Begins a session.

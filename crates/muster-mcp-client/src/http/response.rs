@@ -96,7 +96,7 @@ impl RequestId<'_> {
     }
 }
 
-/// What a response with a failure status means.
+/// The meaning of a response with a failure status.
 #[derive(Debug)]
 pub(crate) enum Rejection {
     /// The body is the JSON-RPC response to the request, almost always an error.

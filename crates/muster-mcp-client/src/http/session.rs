@@ -80,7 +80,7 @@ impl SessionId {
     }
 }
 
-/// What a request carries beside its body.
+/// The headers of a request that depend on the era.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Context<'a> {
     /// A legacy request: its session, if there is one yet.

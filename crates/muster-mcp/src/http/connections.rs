@@ -86,7 +86,7 @@ struct OpenConnection {
 pub(super) enum Service {
     /// Every request, one after another.
     Full,
-    /// One request: `/health` is answered, all others are asked to come again.
+    /// One request: `/health` is answered, all others are refused for now.
     HealthOnly,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct ConnectionPlace {
     pub(super) evicted: CancellationToken,
 }
 
-/// What a connection does: the requests that it serves, and whether the client is still to read a response.
+/// The activity of a connection: the requests that it serves, and whether the client is still to read a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Busy(Arc<Activity>);
 

@@ -54,7 +54,7 @@ const WATCH_AGAIN: Duration = Duration::from_secs(7);
 /// The delays between attempts to store a response whose client is away.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
 
-/// What an entry of a log is, in its first byte.
+/// The kinds of log entries, in their first byte.
 const OPENED: u8 = b'o';
 pub(super) const MESSAGE: u8 = b'm';
 pub(super) const RESPONSE: u8 = b'f';

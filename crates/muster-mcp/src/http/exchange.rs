@@ -33,7 +33,7 @@ pub(super) struct Exchange {
     pub(super) log: Option<EventLog>,
 }
 
-/// What happened first.
+/// The first event.
 enum First {
     /// The response; `None` if the request was cancelled.
     Response(Option<RpcResponse>),
@@ -96,7 +96,7 @@ impl Exchange {
 /// A comment that opens the stream.
 const WORKING: Bytes = Bytes::from_static(b": working\n\n");
 
-/// What is sent on the stream of a request.
+/// A message on the stream of a request.
 pub(super) enum Outgoing {
     Comment(Bytes),
     Message(Vec<u8>),

@@ -98,7 +98,7 @@ struct ResumedStream {
     client: mpsc::Sender<Bytes>,
 }
 
-/// What a log has at a position.
+/// The entry of a log at a position.
 enum At {
     /// An event that others may follow, or one that the log has dropped.
     Event,
@@ -108,7 +108,7 @@ enum At {
     Unknown,
 }
 
-/// What was found in a log.
+/// The progress of a log.
 enum Progress {
     /// Events, which others may follow.
     Events,

@@ -111,7 +111,7 @@ impl Router {
         }
     }
 
-    /// What answers a probe. Probes know neither a name of this server nor a token.
+    /// The health check that answers a probe. Probes know neither a name of this server nor a token.
     fn probe(&self, route: &Route) -> Option<&HealthCheck> {
         match route {
             Route::Health => Some(&self.app.options.health),

@@ -41,7 +41,7 @@ pub(super) struct Serving {
     call: Option<CallPlace>,
 }
 
-/// What the answer to a request that is cut off needs.
+/// A request that is cut off, as far as its answer needs it.
 pub(super) struct CutRequest {
     id: Raw,
     era: Era,

@@ -142,7 +142,7 @@ impl HttpSession {
         true
     }
 
-    /// What the session is called in logs: its id is a secret of its client.
+    /// The name of the session in logs: its id is a secret of its client.
     pub(super) fn log_name(&self) -> String {
         log_name(&self.id)
     }
@@ -371,7 +371,7 @@ fn to_evict(
     evicted.into_iter().map(|(_, id)| id.clone()).collect()
 }
 
-/// What a session is called in logs.
+/// The name of a session in logs.
 pub(super) fn log_name(id: &str) -> String {
     let mut name = digest(id);
     name.truncate(8);

@@ -64,7 +64,7 @@ pub enum Feature {
     HidePkce,
 }
 
-/// Which clients a provider accepts.
+/// The clients that a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clients {
     /// Any, as in the original. The metadata announces client metadata documents.
@@ -77,7 +77,7 @@ pub enum Clients {
     Static,
 }
 
-/// Where the metadata of a provider is served.
+/// The location of a provider's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataLocation {
     /// At every well-known path.
@@ -111,7 +111,7 @@ pub struct GuardConfig {
     pub pointer: MetadataPointer,
 }
 
-/// Where the challenge of a protected server points for metadata.
+/// The metadata that the challenge of a protected server points to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MetadataPointer {
     /// To the issuer, where no document is; the document is at the root of the server. As in the original.

@@ -86,7 +86,7 @@ impl ReplError {
     }
 }
 
-/// What to do after a command.
+/// The step after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Prompt,

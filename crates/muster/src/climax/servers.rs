@@ -11,7 +11,7 @@ use muster_config::{
 use super::load;
 use crate::error::CommandError;
 
-/// What was named: words for CLI configs, and servers.
+/// The names on the command line: words for CLI configs, and servers.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) clis: Vec<String>,

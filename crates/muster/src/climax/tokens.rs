@@ -13,7 +13,7 @@ use crate::{
     tokenizer::{self, Tokenizer},
 };
 
-/// What one way of showing the tools costs an agent before its first call.
+/// The cost of one way of showing the tools, before an agent's first call.
 #[derive(Serialize)]
 struct Cost {
     mode: &'static str,

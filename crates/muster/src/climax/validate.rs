@@ -18,7 +18,7 @@ use crate::{
     process,
 };
 
-/// What was found out about one file.
+/// The result of checking one file.
 #[derive(Serialize)]
 struct Verdict {
     file: String,

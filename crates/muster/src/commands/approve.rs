@@ -23,14 +23,14 @@ Examples:
   muster approve mcpserver github")]
 pub(crate) struct Approve {
     #[command(subcommand)]
-    what: What,
+    kind: ApprovedKind,
     #[command(flatten)]
     gateway: GatewayArgs,
 }
 
 #[derive(Debug, Subcommand)]
 #[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
-enum What {
+enum ApprovedKind {
     /// Approve an MCP server, so that it can be connected
     Mcpserver {
         /// The name of the MCP server
@@ -42,8 +42,8 @@ enum What {
 }
 
 pub(crate) fn run(args: &Approve) -> Result<ExitCode, CommandError> {
-    match &args.what {
-        What::Mcpserver { name } => process::block_on(async {
+    match &args.kind {
+        ApprovedKind::Mcpserver { name } => process::block_on(async {
             let session = args.gateway.open().await?;
             session.show("core_mcpserver_approve", &one("name", name)).await?;
             if matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Approve) -> Result<ExitCode, CommandError> {
             session.close().await;
             Ok(())
         }),
-        What::Unknown(words) => {
+        ApprovedKind::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
             Err(resource_kinds::unknown(word, &["mcpserver"]))
         }

@@ -26,14 +26,14 @@ Examples:
   muster context show lab --output yaml")]
 pub(crate) struct Context {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<ContextAction>,
     /// Print no confirmation
     #[arg(short, long, global = true)]
     quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ContextAction {
     /// List all contexts; `*` marks the current one
     #[command(visible_alias = "ls")]
     List,
@@ -101,29 +101,29 @@ pub(crate) fn run(args: &Context) -> Result<ExitCode, CommandError> {
     let contexts = Contexts::load()
         .map_err(|err| CommandError::new(format!("failed to load contexts: {err}")))?;
     let say = |text: &str| if args.quiet { Ok(()) } else { Printer::stdout().line(text) };
-    let done = match args.what.as_ref().unwrap_or(&What::List) {
-        What::List => list(&contexts, args.quiet),
-        What::Current => match &contexts.current {
+    let done = match args.action.as_ref().unwrap_or(&ContextAction::List) {
+        ContextAction::List => list(&contexts, args.quiet),
+        ContextAction::Current => match &contexts.current {
             Some(name) => Printer::stdout().line(name),
             None => Ok(()),
         },
-        What::Use { name } => switch(contexts, name).and_then(|()| say(&switched(name))),
-        What::Add { name, endpoint, switch } => {
+        ContextAction::Use { name } => switch(contexts, name).and_then(|()| say(&switched(name))),
+        ContextAction::Add { name, endpoint, switch } => {
             let words = add(contexts, name, endpoint, *switch)?;
             say(&words)
         }
-        What::Delete { name, force } => match delete(contexts, name, *force)? {
+        ContextAction::Delete { name, force } => match delete(contexts, name, *force)? {
             Some(words) => say(&words),
             None => Printer::stdout().line("Aborted."),
         },
-        What::Rename { from, to } => {
+        ContextAction::Rename { from, to } => {
             let failed =
                 |err: ContextError| CommandError::new(format!("failed to rename context: {err}"));
             change(contexts, |all| all.rename(from, to)).map_err(failed)?;
             say(&format!("Context \"{from}\" renamed to \"{to}\"."))
         }
-        What::Show { name, output } => show(&contexts, name, output),
-        What::Update { name, endpoint } => {
+        ContextAction::Show { name, output } => show(&contexts, name, output),
+        ContextAction::Update { name, endpoint } => {
             change(contexts, |all| all.update(name, endpoint)).map_err(|err| match err {
                 ContextError::Unknown(name) => CommandError::new(format!(
                     "context \"{name}\" not found. Use 'muster context add' to create a new context"

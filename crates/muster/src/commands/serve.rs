@@ -257,7 +257,7 @@ fn connector(
     Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
 }
 
-/// Where clients connect.
+/// The endpoint to which clients connect.
 enum Listener {
     Stdio,
     Http(Vec<TcpListener>),

@@ -17,7 +17,7 @@ use crate::{
     output::{Printer, shell_quoted},
 };
 
-/// By it, files of this command are told from others.
+/// The mark by which files of this command are recognized.
 const MARK: &str = "Written by `muster service install`";
 
 /// Run the gateway as a service of your user

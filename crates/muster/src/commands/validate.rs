@@ -54,7 +54,7 @@ pub(crate) struct Validate {
     output: Format,
 }
 
-/// What was checked, and what was found.
+/// The files that were checked, and the findings.
 #[derive(Default)]
 struct Findings {
     files: usize,

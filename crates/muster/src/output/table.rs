@@ -28,7 +28,7 @@ pub struct Column<T> {
     limit: usize,
 }
 
-/// Where a column is shown.
+/// The tables in which a column is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Always,

@@ -327,7 +327,7 @@ fn find<'a>(report: &'a Value, hop: &str, what: &str) -> &'a Value {
 }
 
 #[test]
-fn the_doctor_and_the_log_tell_of_rules_in_vain() {
+fn the_doctor_and_the_log_report_rules_that_match_nothing() {
     const POLICY: &str = "\
 default: enabled
 tools:

@@ -74,7 +74,7 @@ tools:
 ";
 
 #[test]
-fn what_a_policy_says_in_vain_is_told() {
+fn policy_rules_that_match_nothing_are_reported() {
     let folder = Folder::new(&[("good.yaml", GOOD), ("bad.yaml", BAD), ("loose.yaml", LOOSE)]);
     let output = folder.climax(&["validate", "good.yaml", "--policy", "loose.yaml"]);
     expect![[r#"

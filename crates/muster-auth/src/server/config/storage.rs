@@ -5,7 +5,7 @@ use muster_config::settings::{OAuthServer, ReplicaSettings, Storage as StorageSe
 use super::{ConfigError, non_empty, secret};
 use crate::store::{Seal, ValkeyOptions};
 
-/// Where logins are stored.
+/// The storage of logins.
 #[derive(Debug, Clone)]
 pub enum StorageConfig {
     /// In this process.

@@ -136,7 +136,7 @@ pub(in crate::server) struct LoginIdTokens {
     login: LoginRef,
 }
 
-/// Which login it is.
+/// A reference to a login.
 enum LoginRef {
     /// The login with this id.
     Id(String),

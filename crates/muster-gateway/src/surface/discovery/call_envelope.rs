@@ -37,7 +37,7 @@ pub(super) struct ReadCall {
     pub(super) remarks: Remarks,
 }
 
-/// What the answer says beside its text about the call.
+/// Remarks about the call, beside the text of the answer.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Remarks {
     #[serde(skip_serializing_if = "Vec::is_empty")]

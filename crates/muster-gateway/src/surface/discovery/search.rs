@@ -32,7 +32,7 @@ const MOST_RANKED: usize = 1_000;
 
 #[derive(Serialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
-enum Answer<'a> {
+enum SearchReply<'a> {
     Summary {
         summary: Vec<Cli<'a>>,
         #[serde(flatten)]
@@ -102,7 +102,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let unavailable = Unavailable::of(state, bounds.budget.unwrap_or(Budget(usize::MAX)));
     let listed = &state.listed();
     let answer = if query.or(category).or(cli).is_none() {
-        Answer::Summary { summary: limited(summary(state), limit), unavailable }
+        SearchReply::Summary { summary: limited(summary(state), limit), unavailable }
     } else {
         let filter = ToolFilter::new(query, category, cli);
         let wanted = Wanted { filter: &filter, bounds };
@@ -115,7 +115,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
         {
             results = limited(ranked(state, listed, query, wanted, limit).into_iter(), limit);
         }
-        Answer::Search { results, unavailable }
+        SearchReply::Search { results, unavailable }
     };
     match bounds.budget {
         Some(budget) => Outcome::text(brief::within(state, &answer, budget)),

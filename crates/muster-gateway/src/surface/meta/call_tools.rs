@@ -146,7 +146,7 @@ fn without_progress(meta: Option<&RawValue>) -> Option<Raw> {
 }
 
 /// The answer to a call.
-enum Answer {
+enum BatchAnswer {
     /// What its tool returned, until it is fitted.
     Returned(Option<ToolResult>),
     /// The reply if it did not run, or its result is lost.
@@ -156,7 +156,7 @@ enum Answer {
 /// A call that has ended.
 struct Called {
     tool: String,
-    answer: Answer,
+    answer: BatchAnswer,
     projection: Option<Projection>,
     /// The most that its caller wants to read of it.
     budget: Budget,
@@ -168,17 +168,17 @@ impl Called {
     fn refused(given: &MetaArguments<'_>, outcome: Outcome) -> Self {
         let tool = echoed(&given.tool().unwrap_or_default());
         let (projection, budget, repairs) = (None, Budget(0), Vec::new());
-        Self { tool, answer: Answer::Failed(outcome), projection, budget, repairs }
+        Self { tool, answer: BatchAnswer::Failed(outcome), projection, budget, repairs }
     }
 
     /// An upper bound of the tokens of its reply. There is room for the least budget for each.
     fn cost(&self) -> usize {
         let cost = match &self.answer {
-            Answer::Returned(Some(ToolResult::Inline(outcome))) => outcome_cost(outcome),
-            Answer::Returned(Some(ToolResult::Spooled(_))) => usize::MAX,
-            Answer::Returned(None) => 0,
+            BatchAnswer::Returned(Some(ToolResult::Inline(outcome))) => outcome_cost(outcome),
+            BatchAnswer::Returned(Some(ToolResult::Spooled(_))) => usize::MAX,
+            BatchAnswer::Returned(None) => 0,
             // It has been cut to its share.
-            Answer::Failed(outcome) => return outcome_cost(outcome).saturating_add(MAX_NAME),
+            BatchAnswer::Failed(outcome) => return outcome_cost(outcome).saturating_add(MAX_NAME),
         };
         cost.saturating_add(2 * RESULT_OVERHEAD).min(self.budget.0).max(LEAST)
     }
@@ -190,13 +190,13 @@ impl Called {
         room: &BlockRoom,
         sink: &OutputSink,
     ) -> Option<Fitted> {
-        let Answer::Returned(result) = &mut self.answer else { return None };
+        let BatchAnswer::Returned(result) = &mut self.answer else { return None };
         let budget = Budget(share.saturating_sub(RESULT_OVERHEAD));
         let fitted = projected(result.take()?, self.projection.clone(), budget, Some(room), sink);
         match fitted.await {
             Ok(fitted) => Some(fitted),
             Err(error) => {
-                self.answer = Answer::Failed(call_tool::unfit(&error, &self.repairs, budget));
+                self.answer = BatchAnswer::Failed(call_tool::unfit(&error, &self.repairs, budget));
                 None
             }
         }
@@ -222,7 +222,7 @@ async fn called(
     let cx = &cx.within(Budget(cx.budget.0.min(own)));
     let failure = |text: String, repairs: &[String]| {
         let text = format!("Tool execution failed: {text}");
-        Answer::Failed(envelope::failure(&text, None, repairs, cx.budget))
+        BatchAnswer::Failed(envelope::failure(&text, None, repairs, cx.budget))
     };
     let turn = match turns.begin(&**cx.request.client).await {
         Ok(turn) => turn,
@@ -239,7 +239,7 @@ async fn called(
             let text = format!("`{tool}` requests input\nhint: call it by itself with call_tool");
             failure(text, &repairs)
         }
-        Ok(result) => Answer::Returned(Some(result)),
+        Ok(result) => BatchAnswer::Returned(Some(result)),
         // Its address may be longer than the share of a call.
         Err(CallError::Upstream { code: call_tool::URL_ELICITATION, .. }) => {
             let text = format!(
@@ -247,7 +247,7 @@ async fn called(
             );
             failure(text, &repairs)
         }
-        Err(error) => Answer::Failed(call_tool::failed(cx, &arguments, &error, &repairs)),
+        Err(error) => BatchAnswer::Failed(call_tool::failed(cx, &arguments, &error, &repairs)),
     };
     Called { tool, answer, projection, budget, repairs }
 }
@@ -278,8 +278,8 @@ async fn reply(cx: &MetaContext<'_>, called: Vec<Called>) -> Result<Outcome, Req
                 let outcome = fitted.enclosed(repairs, batch.next_block());
                 batch.push(tool, &outcome, repairs);
             }
-            (None, Answer::Failed(outcome)) => batch.push(tool, outcome, repairs),
-            (None, Answer::Returned(_)) => (),
+            (None, BatchAnswer::Failed(outcome)) => batch.push(tool, outcome, repairs),
+            (None, BatchAnswer::Returned(_)) => (),
         }
     }
     Ok(batch.reply())

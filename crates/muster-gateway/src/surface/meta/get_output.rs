@@ -39,7 +39,7 @@ struct Rest {
     line: Option<u64>,
 }
 
-/// What is asked for.
+/// The part of an output that is returned.
 enum Looked {
     Excerpt(Excerpt),
     Block(Raw),

@@ -127,7 +127,7 @@ fn about(content: &RawValue) -> Option<BlockAbout> {
     })
 }
 
-/// What is in the text in place of a block.
+/// The text in place of a block.
 #[derive(Serialize)]
 struct Lifted {
     #[serde(flatten)]

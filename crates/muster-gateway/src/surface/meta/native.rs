@@ -34,7 +34,7 @@ pub(super) const INSTRUCTIONS: &str = "The tools of many servers and programs ar
 /// The number of sessions whose list is remembered.
 const MAX_SESSIONS: usize = 10_000;
 
-/// What an operator chose to show beside the meta-tools, or in their place.
+/// An operator's choice of tools beside the meta-tools, or in their place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NativeOptions {
     /// Whether `read_tool` is listed.
@@ -45,7 +45,7 @@ pub struct NativeOptions {
     pub direct_tokens: Option<usize>,
 }
 
-/// What a client sees.
+/// The kind of list that a client sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Listing {
     /// The meta-tools, and those that are native beside them.
@@ -59,7 +59,7 @@ pub(super) enum Listing {
     },
 }
 
-/// What each session sees. A session stays with the kind of list it began with: a model would not find its tools in another,
+/// The kind of list of each session. A session stays with the kind it began with: a model would not find its tools in another,
 /// and prompt caches would be lost. Tools that come later join a direct list as long as it is short enough.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
@@ -93,7 +93,7 @@ struct Sessions {
 }
 
 impl Listings {
-    /// What a session sees. `all` are the names of all tools, if these are few enough to be listed.
+    /// The list of a session. `all` are the names of all tools, if these are few enough to be listed.
     fn of(&self, session: ListingKey, all: Option<Names>) -> Listing {
         let mut sessions = self.sessions.lock();
         let is_empty = all.as_ref().is_some_and(|all| all.is_empty());
@@ -124,7 +124,7 @@ impl Listings {
 }
 
 impl Meta {
-    /// What the client of a request sees.
+    /// The list for the client of a request.
     pub(super) fn listing(&self, cx: SurfaceContext<'_>) -> Listing {
         let Some(most) = self.native.direct_tokens else { return Listing::MetaTools };
         let index = self.index(cx.snapshot);

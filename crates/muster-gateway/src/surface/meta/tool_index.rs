@@ -215,7 +215,7 @@ impl ToolIndex {
     }
 }
 
-/// Which of the gateway's own tools a query asks for: those that it names, all by their prefix. The others are found by
+/// The gateway's own tools that a query asks for: those that it names, all by their prefix. The others are found by
 /// operators alone, behind all other tools, because their words (list, create, status) are those of every question.
 struct AskedFor {
     all: bool,

@@ -8,7 +8,7 @@ use super::{MetaTool, list_core_tools, page::echo};
 /// Keys that agents confuse with the name of a tool, which all meta-tools that take one accept.
 pub(super) const NAME_KEYS: [&str; 3] = ["tool_name", "toolName", "tool"];
 
-/// What agents call an argument, and what it may be called here.
+/// Synonyms: what agents call an argument, and its names here.
 const SYNONYMS: &[(&[&str], &[&str])] = &[
     (&["q", "search", "text", "task", "keyword", "keywords", "words"], &["query", "grep"]),
     (&["regex", "regexp", "match", "filter", "find"], &["grep", "pattern"]),

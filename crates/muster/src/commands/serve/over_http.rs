@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{access_rules::AccessRules, error::CommandError, listen, log::LogFormat};
 
-/// What the endpoint and its pages are made of.
+/// The parts of the endpoint and its pages.
 pub(super) struct HttpGateway<'a> {
     pub(super) args: &'a Serve,
     pub(super) settings: &'a Settings,

@@ -79,7 +79,7 @@ impl Readiness {
     }
 }
 
-/// What keeps a gateway from admitting callers, or from sharing state with other replicas.
+/// The reason why a gateway does not admit callers yet, or does not share its state with other replicas.
 pub(super) fn pending_reason(
     logins: Option<&AuthServer>,
     replica: Option<&Replica>,

@@ -76,7 +76,7 @@ fn temporary(reason: &str) -> Result<GatewayState, CommandError> {
     Ok(GatewayState::Temporary(dir))
 }
 
-/// The options that every client notices.
+/// The options that change what every client sees.
 pub(crate) fn options(args: &Serve) -> Vec<String> {
     let mut options = Vec::new();
     let surface = args.surface_arguments();

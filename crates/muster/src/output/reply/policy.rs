@@ -51,7 +51,7 @@ const TOOLSETS: &[Column<ToolsetSummary>] = &[
     Column::new("effect", |set| or_dash(&set.effect)),
 ];
 
-/// What an entry of `callers` adds.
+/// The additions of an entry of `callers`.
 fn adds(entry: &PolicyEntryInfo) -> String {
     let named = |label: &str, value: &str| (!value.is_empty()).then(|| format!("{label} {value}"));
     let mut parts: Vec<String> = Vec::new();

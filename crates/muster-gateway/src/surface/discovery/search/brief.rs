@@ -3,7 +3,7 @@
 use muster_core::{effect::Effect, json::raw, schema::signature};
 use serde::Serialize;
 
-use super::{Answer, Cli, Found};
+use super::{Cli, Found, SearchReply};
 use crate::{
     dispatch::GatewaySnapshot,
     surface::meta::{
@@ -53,9 +53,9 @@ struct BriefTool<'a> {
 }
 
 /// As many results as `budget` holds, in order.
-pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budget) -> String {
+pub(super) fn within(state: &GatewaySnapshot, answer: &SearchReply<'_>, budget: Budget) -> String {
     match answer {
-        Answer::Summary { summary, unavailable } => {
+        SearchReply::Summary { summary, unavailable } => {
             let items: Vec<BriefCli<'_>> = summary.iter().map(of_cli).collect();
             let written = |summary: &[BriefCli<'_>], more| {
                 raw(&Brief::Summary { summary, more, unavailable })
@@ -65,7 +65,7 @@ pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budge
                 written(head, more).get().to_owned()
             })
         }
-        Answer::Search { results, unavailable } => {
+        SearchReply::Search { results, unavailable } => {
             let items: Vec<BriefTool<'_>> =
                 results.iter().map(|found| of_tool(state, found)).collect();
             let written = |results: &[BriefTool<'_>], more| {

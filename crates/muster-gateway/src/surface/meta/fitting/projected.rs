@@ -71,7 +71,7 @@ pub(in crate::surface::meta) async fn projected(
     fitted.map(|reply| Fitted::Reply(Box::new(reply)))
 }
 
-/// Where a result is.
+/// The source of a result.
 enum Source {
     Result(Arc<dyn SpooledResult>),
     /// The output of a command that exceeded the memory limit.
@@ -181,7 +181,7 @@ impl Fitting<'_> {
     }
 }
 
-/// What the excerpt is part of, and the calls to read more.
+/// The note about an excerpt: the whole that it is part of, and the calls to read more.
 fn note(excerpt: &Excerpt, stored: &StoredOutput, projection: &Projection) -> String {
     let (handle, note) = (&stored.handle, &excerpt.note);
     let next = excerpt.next.as_ref().map(|next| {

@@ -41,7 +41,7 @@ pub(in crate::surface::meta) struct FittedReply {
     pub(super) stored: Option<StoredOutput>,
 }
 
-/// What becomes of a content item.
+/// A content item of the reply, or what replaces it.
 #[derive(Debug, Clone)]
 pub(super) enum Piece {
     /// It is not loaded yet.
@@ -58,7 +58,7 @@ pub(super) enum Piece {
     Gone,
 }
 
-/// What the text says in place of a block.
+/// The text in place of a block.
 #[derive(Serialize)]
 struct Placeholder<'a> {
     #[serde(flatten)]
