@@ -135,7 +135,8 @@ impl ValkeyStore {
                 used = Some(generation);
                 match connection.query(commands).await {
                     Err(err) if is_not_executed(&err) => {
-                        let err = match self.ask_importing(&err, commands).await {
+                        let asked = Box::pin(self.ask_importing(&err, commands));
+                        let err = match asked.await {
                             Some(Err(err)) if is_not_executed(&err) => err,
                             Some(result) => return result.map_err(QueryError::Failed),
                             None => err,
