@@ -9,11 +9,12 @@ use crate::error::CommandError;
 /// The name of its vocabulary.
 pub(crate) const NAME: &str = "o200k_base";
 
-/// The tokens of one byte, then six columns: the low, middle and high bytes of the left and of the right part of
-/// every other token. Both parts are ranks of earlier tokens. In columns, a package compresses it best.
+/// The tokens of one byte, then five columns: the low and the middle byte of the left part of every other token, those of
+/// its right part, and the high bits of both, four each. Both parts are ranks of earlier tokens. In columns, a package
+/// compresses it best.
 const MERGES: &[u8] = include_bytes!("tokenizer/o200k_base.merges");
 const BYTES: usize = 256;
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 5;
 
 /// Counts tokens.
 pub(crate) struct Tokenizer(CoreBPE);
@@ -41,12 +42,13 @@ fn tokens(merges: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut tokens: Vec<Vec<u8>> = Vec::with_capacity(BYTES + count);
     tokens.extend(bytes.iter().map(|byte| vec![*byte]));
     for row in 0..count {
-        let part = |first: usize| {
-            let byte = |column: usize| columns.get(column * count + row).copied();
-            let rank = u32::from_le_bytes([byte(first)?, byte(first + 1)?, byte(first + 2)?, 0]);
+        let byte = |column: usize| columns.get(column * count + row).copied();
+        let high = byte(4)?;
+        let part = |first: usize, high: u8| {
+            let rank = u32::from_le_bytes([byte(first)?, byte(first + 1)?, high, 0]);
             tokens.get(usize::try_from(rank).ok()?)
         };
-        let token = [part(0)?.as_slice(), part(3)?].concat();
+        let token = [part(0, high & 0x0f)?.as_slice(), part(2, high >> 4)?].concat();
         tokens.push(token);
     }
     Some(tokens)
@@ -73,7 +75,8 @@ mod tests {
                 ends.remove(next.expect("a token is made of two earlier ones") + 1);
             }
             let parts = [ranks[&token[..ends[1]]], ranks[&token[ends[1]..]]];
-            let bytes = parts.iter().flat_map(|part| part.to_le_bytes().into_iter().take(3));
+            let [left, right] = parts.map(usize::to_le_bytes);
+            let bytes = [left[0], left[1], right[0], right[1], left[2] | (right[2] << 4)];
             columns.iter_mut().zip(bytes).for_each(|(column, byte)| column.push(byte));
         }
         tokens[..BYTES].iter().flatten().copied().chain(columns.concat()).collect()
