@@ -274,7 +274,7 @@ fn is_muster(endpoint: &Endpoint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use muster_config::mcpserver;
+    use muster_config::{mcp_json, mcpserver};
     use muster_core::connect::Endpoint;
 
     use super::{ImportAction, ImportPlan, server_name};

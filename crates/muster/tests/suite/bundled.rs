@@ -112,14 +112,12 @@ fn git_works_against_the_real_git() {
     git(&["config", "user.email", "ada@example.org"]);
     git(&["config", "user.name", "Ada"]);
     client.initialize();
-    let text =
-        |result: &Value| result["content"][0]["text"].as_str().unwrap().to_owned();
+    let text = |result: &Value| result["content"][0]["text"].as_str().unwrap().to_owned();
     let status = client.climax_call("git_status", json!({"short": true}));
     assert!(text(&status).contains("?? notes.txt"), "{status}");
     let added = client.climax_call("git_add", json!({"path": "notes.txt"}));
     assert_eq!(added["isError"], false, "{added}");
-    let done =
-        client.climax_call("git_commit", json!({"message": "first; $(no shell)"}));
+    let done = client.climax_call("git_commit", json!({"message": "first; $(no shell)"}));
     assert_eq!(done["isError"], false, "{done}");
     let log = client.climax_call("git_log", json!({}));
     assert!(text(&log).contains("first; $(no shell)"), "{log}");

@@ -349,8 +349,7 @@ fn check_muster(run: fn(Command) -> (String, Option<i32>), expected: ExpectFile)
         if line.contains("GATEWAY") {
             command.env_remove("MUSTER_ENDPOINT");
         }
-        let word =
-            |word: &str| word.replace("GATEWAY", &folder).replace("ENDPOINT", &desk.url());
+        let word = |word: &str| word.replace("GATEWAY", &folder).replace("ENDPOINT", &desk.url());
         command.args(line.split(' ').map(word));
         run(command)
     };

@@ -42,9 +42,6 @@ fn session(server: &McpServerInfo, of: fn(&McpServerSession) -> String) -> Strin
     server.session.as_ref().map(of).unwrap_or_default()
 }
 
-/// The state of a server that an operator has to approve.
-const AWAITING_APPROVAL: &str = "Awaiting Approval";
-
 /// The URL of a remote server, the command line of a local one.
 fn endpoint(server: &McpServerInfo) -> String {
     match server.url.as_str() {
@@ -63,15 +60,12 @@ impl ReplyView for McpServerList {
             servers => table::list(COLUMNS, servers, style),
         }];
         page.extend(self.hint.clone());
-        let needs_attention = |server: &&McpServerInfo| {
-            server.consecutive_failures > 0
-                || server.call_failures > 0
-                || server.state == AWAITING_APPROVAL
-        };
-        let found = self.mcp_servers.iter().filter(needs_attention);
-        let found: Vec<String> = found.map(attention).collect();
-        if !found.is_empty() {
-            page.push(format!("Servers requiring attention:\n{}", found.join("\n")));
+        let has_failed =
+            |server: &&McpServerInfo| server.consecutive_failures > 0 || server.call_failures > 0;
+        let failed = self.mcp_servers.iter().filter(has_failed);
+        let failed: Vec<String> = failed.map(attention).collect();
+        if !failed.is_empty() {
+            page.push(format!("Servers requiring attention:\n{}", failed.join("\n")));
         }
         page.join("\n\n")
     }
@@ -132,27 +126,24 @@ mod tests {
             {"name": "a", "type": "sse", "url": "http://k/mcp", "state": "Connected", "autoStart": true,
              "sessionStatus": "auth_required"},
             {"name": "b", "type": "stdio", "command": "b-mcp", "args": ["-x"], "state": "Failed",
-             "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"},
-            {"name": "c", "type": "stdio", "state": "Awaiting Approval", "statusMessage": "run: muster approve mcpserver c"}]});
+             "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"}]});
         expect![[r"
-            NAME   STATE               TYPE    AUTOSTART
-            a      Connected           sse     Yes
-            b      Failed              stdio   No
-            c      Awaiting Approval   stdio   No
+            NAME   STATE       TYPE    AUTOSTART
+            a      Connected   sse     Yes
+            b      Failed      stdio   No
 
             see --all
 
             Servers requiring attention:
               b: no route: it ended:
-                no such module
-              c: run: muster approve mcpserver c"]]
+                no such module"]]
         .assert_eq(&shown("core_mcpserver_list", &reply, OutputFormat::Table));
         let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
         let wide: Vec<&str> = wide.lines().take(3).collect();
         expect![[r#"
-            NAME   STATE               TYPE    AUTOSTART   SESSION        ENDPOINT       ERROR
-            a      Connected           sse     Yes         Pending Auth   http://k/mcp   -
-            b      Failed              stdio   No          -              b-mcp -x       it ended: no such module"#]]
+            NAME   STATE       TYPE    AUTOSTART   SESSION        ENDPOINT       ERROR
+            a      Connected   sse     Yes         Pending Auth   http://k/mcp   -
+            b      Failed      stdio   No          -              b-mcp -x       it ended: no such module"#]]
         .assert_eq(&wide.join("\n"));
     }
 
