@@ -44,6 +44,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -76,6 +77,7 @@ pub use self::{
 };
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
+    woken_poll::WokenPoll,
 };
 
 /// How long a connection may take to send the head of a request, or be idle between two. Clients close
@@ -160,17 +162,30 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<DrainOutcome> {
     let (app, connections) = App::new(server, options);
-    let mut accepting = JoinSet::new();
-    for listener in listeners {
-        accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&connections)));
-    }
-    accepting.spawn(maintain_sessions(Arc::clone(&app)));
-    accepting.spawn(keep_sessions(Arc::clone(&app)));
-    accepting.spawn(recheck_callers(Arc::clone(&app)));
+    let mut accepting = start(&app, listeners, &connections);
     stop.await;
     // The listeners close with their tasks.
     accepting.shutdown().await;
     Ok(app.drain().await)
+}
+
+/// Starts the tasks that accept connections, and those that look after sessions.
+///
+/// Neither generic nor `async`: the code of a task is compiled in the crate that starts it. The code of all requests is
+/// therefore optimised as this crate is, and not for size like the program that calls [`serve`].
+fn start(
+    app: &Arc<App>,
+    listeners: Vec<TcpListener>,
+    connections: &Arc<Connections>,
+) -> JoinSet<()> {
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        accepting.spawn(accept(Arc::clone(app), listener, Arc::clone(connections)));
+    }
+    accepting.spawn(maintain_sessions(Arc::clone(app)));
+    accepting.spawn(keep_sessions(Arc::clone(app)));
+    accepting.spawn(recheck_callers(Arc::clone(app)));
+    accepting
 }
 
 fn half_of_descriptors() -> usize {
@@ -238,18 +253,34 @@ where
     );
     let is_alone = || app.in_flight.is_at_most_one();
     let (mut closing, mut cutting, mut is_evicted) = (false, false, false);
+    let mut cut = std::pin::pin!(app.cut.cancelled());
     let mut closed = std::pin::pin!(app.closed.cancelled());
     let mut evicted = std::pin::pin!(place.evicted.cancelled());
+    let interrupted = WokenPoll::new();
     let served = loop {
-        tokio::select! {
-            biased;
-            served = poll_fn(|cx| repoll.poll(cx, connection.as_mut(), is_alone)) => break served,
-            _ = ticks.tick() => {
-                if is_evicted && place.busy.is_idle() {
-                    break Ok(());
+        let event = {
+            let mut interruption = std::pin::pin!(async {
+                tokio::select! {
+                    biased;
+                    _ = ticks.tick() => ConnectionEvent::Tick,
+                    () = evicted.as_mut(), if !is_evicted => ConnectionEvent::Evicted,
+                    () = draining.as_mut(), if !closing => ConnectionEvent::Draining,
+                    () = cut.as_mut(), if closing && !cutting => ConnectionEvent::Cut,
+                    () = closed.as_mut(), if cutting => ConnectionEvent::Closed,
                 }
-            }
-            () = evicted.as_mut(), if !is_evicted => {
+            });
+            poll_fn(|cx| match repoll.poll(cx, connection.as_mut(), is_alone) {
+                Poll::Ready(served) => Poll::Ready(ConnectionEvent::Served(served)),
+                Poll::Pending => interrupted.poll(cx, interruption.as_mut()),
+            })
+            .await
+        };
+        match event {
+            ConnectionEvent::Served(served) => break served,
+            ConnectionEvent::Tick if is_evicted && place.busy.is_idle() => break Ok(()),
+            // The connection is polled again, and looks at its deadlines.
+            ConnectionEvent::Tick => (),
+            ConnectionEvent::Evicted => {
                 // A request may have arrived since; it is answered, and the connection closes after it.
                 is_evicted = true;
                 connection.as_mut().graceful_shutdown();
@@ -257,18 +288,34 @@ where
                     break Ok(());
                 }
             }
-            () = draining.as_mut(), if !closing => {
+            ConnectionEvent::Draining => {
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
             // The requests of the connection are polled again, and answer.
-            () = app.cut.cancelled(), if closing && !cutting => cutting = true,
-            () = closed.as_mut(), if cutting => break Ok(()),
+            ConnectionEvent::Cut => cutting = true,
+            ConnectionEvent::Closed => break Ok(()),
         }
     };
     if let Err(err) = served {
         tracing::debug!("connection ended: {err}");
     }
+}
+
+/// What the task of a connection waits for.
+enum ConnectionEvent {
+    /// The connection has ended.
+    Served(hyper::Result<()>),
+    /// Deadlines may be over.
+    Tick,
+    /// Another connection needs the place.
+    Evicted,
+    /// There shall be no new requests.
+    Draining,
+    /// Remaining requests are cut off.
+    Cut,
+    /// Connections that do not take their answers are closed.
+    Closed,
 }
 
 /// Notifies legacy clients of changes, and evicts idle sessions.

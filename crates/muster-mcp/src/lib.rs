@@ -21,5 +21,6 @@ pub mod stdio;
 mod subscriptions;
 pub mod version;
 pub mod wire;
+mod woken_poll;
 
 use muster_core::lock;

@@ -4,7 +4,8 @@
 //! of a connection wakes up a few times within the shortest timeout and checks all deadlines then.
 
 use std::{
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     task::{Context, Poll},
     time::Duration,
 };
@@ -21,6 +22,20 @@ pub(super) fn interval_for(limit: Duration) -> Interval {
     let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+/// Waits for a future within a time limit; `None` if that is over. The limit begins when the future is first pending: what
+/// is ready at once costs no look at the clock.
+pub(super) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    let (mut future, mut deadline) = (pin!(future), None);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        let deadline = deadline.get_or_insert_with(|| CoarseDeadline::after(limit));
+        if deadline.is_over() { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// A deadline that does not wake its task by itself.

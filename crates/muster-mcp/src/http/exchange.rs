@@ -52,8 +52,8 @@ impl Exchange {
 
     /// Serves the request until the form of the HTTP response is known.
     pub(super) async fn respond(mut self) -> Response<Body> {
-        let deadline = CoarseDeadline::after(self.keep_alive);
-        let first = poll_fn(|cx| self.poll_first(&deadline, cx)).await;
+        let mut silence = None;
+        let first = poll_fn(|cx| self.poll_first(&mut silence, cx)).await;
         let Self { serving, mailbox, accepts, keep_alive, log } = self;
         let mut stream = ResponseEvents { ready: VecDeque::new(), serving: Some(serving), mailbox };
         match first {
@@ -80,7 +80,12 @@ impl Exchange {
         responses::events(EventStream::new(source, keep_alive))
     }
 
-    fn poll_first(&mut self, deadline: &CoarseDeadline, cx: &mut Context<'_>) -> Poll<First> {
+    /// `silence` is how long the client may wait, from the first poll that is pending.
+    fn poll_first(
+        &mut self,
+        silence: &mut Option<CoarseDeadline>,
+        cx: &mut Context<'_>,
+    ) -> Poll<First> {
         if let Poll::Ready(response) = self.serving.poll(cx) {
             return Poll::Ready(First::Response(response));
         }
@@ -89,7 +94,8 @@ impl Exchange {
             return Poll::Ready(First::Line(line));
         }
         // After a long silence open the stream, so that the client does not time out.
-        if deadline.is_over() { Poll::Ready(First::Timeout) } else { Poll::Pending }
+        let silence = silence.get_or_insert_with(|| CoarseDeadline::after(self.keep_alive));
+        if silence.is_over() { Poll::Ready(First::Timeout) } else { Poll::Pending }
     }
 }
 

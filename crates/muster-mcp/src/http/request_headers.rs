@@ -41,20 +41,38 @@ pub(super) fn first(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     all(headers, name).next().map(|value| value.to_str().unwrap_or_default())
 }
 
+/// The headers that repeat the body, and the trace context.
+static ROUTING: [HeaderName; 4] = [VERSION, METHOD, NAME, TRACEPARENT];
+
 /// The headers that repeat the body.
 pub(super) fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
     // A duplicate header is ignored: readers of the first and of the last value would differ.
-    let only = |name: HeaderName| {
-        let mut given = all(headers, name);
-        given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
-    };
-    let bytes = |name| only(name).map(|value| value.map_or(&[][..], HeaderValue::as_bytes));
-    Headers {
-        version: only(VERSION).and_then(|value| value.ok()?.to_str().ok()),
-        method: bytes(METHOD),
-        name: bytes(NAME),
-        traceparent: only(TRACEPARENT).and_then(|value| value.ok()?.to_str().ok()),
+    let mut given: [Only<'_>; 4] = [None; 4];
+    for (key, value) in headers {
+        for (name, given) in ROUTING.iter().zip(&mut given) {
+            if name == key {
+                *given = Some(given.map_or(Ok(value), |_| Err(())));
+            }
+        }
     }
+    let [version, method, name, traceparent] = given;
+    Headers {
+        version: text(version),
+        method: bytes(method),
+        name: bytes(name),
+        traceparent: text(traceparent),
+    }
+}
+
+/// The only value of a header; an error if there are several.
+type Only<'a> = Option<Result<&'a HeaderValue, ()>>;
+
+fn text(only: Only<'_>) -> Option<&str> {
+    only?.ok()?.to_str().ok()
+}
+
+fn bytes(only: Only<'_>) -> Option<&[u8]> {
+    only.map(|value| value.map_or(&[][..], HeaderValue::as_bytes))
 }
 
 /// Whether the headers name a modern version.

@@ -22,7 +22,7 @@ use super::{
     accept::{Accepts, accepts, is_json, is_plain_get},
     body::{Body, EventStream},
     call_limits::CallerKey,
-    coarse_timer::CoarseDeadline,
+    coarse_timer::within,
     cors::AllowedOrigin,
     event_log::EventLog,
     exchange::Exchange,
@@ -337,7 +337,7 @@ impl Router {
         let mailbox = accepts.events.then(|| Mailbox::new(Arc::<ClientChannel>::clone(&channel)));
         let log = session
             .as_ref()
-            .filter(|_| accepts.events)
+            .filter(|_| accepts.events && app.replica_sessions.is_some())
             .and_then(|session| EventLog::of(app, session, &request.id, is_primed(headers)));
         let serving = match &session {
             None => Serving::modern(Arc::clone(app), caller, channel, request),
@@ -457,13 +457,9 @@ impl Router {
 
 /// Reads a body with a size limit and a timeout: a silent client must not hold a connection.
 async fn read_body(body: Arriving, (size, time): (usize, Duration)) -> Result<Bytes, Refusal> {
-    let read = tokio::select! {
-        biased;
-        read = Limited::new(body, size).collect() => read,
-        () = CoarseDeadline::after(time) => {
-            let message = "the body did not arrive in time";
-            return Err(Box::new(responses::refuse(StatusCode::REQUEST_TIMEOUT, message)));
-        }
+    let Some(read) = within(time, Limited::new(body, size).collect()).await else {
+        let message = "the body did not arrive in time";
+        return Err(Box::new(responses::refuse(StatusCode::REQUEST_TIMEOUT, message)));
     };
     match read {
         Ok(body) => Ok(body.to_bytes()),
