@@ -80,17 +80,23 @@ impl<'a> Candidates<'a> {
         (ranked.collect(), self.matching)
     }
 
-    /// Adds a document to the best if it is visible and good enough.
+    /// Adds a document to the best if it is good enough and visible. Whether it is visible is asked last: that costs most,
+    /// and thousands of documents may have the score of the worst of the best.
     fn judge(&mut self, candidate: Candidate) {
         let part = self.index.parts.get(candidate.part);
         let (source, position) =
             part.map(|part| part.shard.place(candidate.document)).unwrap_or_default();
         let place = Place { source, position };
+        let key = Key { named: candidate.named, score: self.scorer.score(&candidate) };
+        let ranked = Ranked { key, place, candidate };
+        let is_full = self.best.len() >= self.limit;
+        if is_full && self.best.peek().is_none_or(|Reverse(last)| ranked < *last) {
+            return;
+        }
         if !(self.admit)(place) {
             return;
         }
-        let key = Key { named: candidate.named, score: self.scorer.score(&candidate) };
-        self.best.push(Reverse(Ranked { key, place, candidate }));
+        self.best.push(Reverse(ranked));
         if self.best.len() > self.limit {
             self.best.pop();
         }
@@ -155,3 +161,27 @@ impl PartialEq for Ranked<'_> {
 }
 
 impl Eq for Ranked<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::{document::Document, index::Index, search::Place};
+
+    #[test]
+    fn documents_of_equal_scores_are_not_asked_for_one_by_one() {
+        let document = || Document { name: "get_invoice", ..Document::default() };
+        let documents: Vec<Document<'_>> = (0..1_000).map(|_| document()).collect();
+        let index = Index::default().with("shop", &documents);
+        let all = index.documents(&|_| true);
+        let asked = Cell::new(0);
+        let admit = |place: Place<'_>| {
+            asked.set(asked.get() + 1);
+            place.position != 3
+        };
+        let answer = index.search_words("invoice", &admit, Some(&all), 5);
+        let positions: Vec<usize> = answer.hits.iter().map(|hit| hit.place.position).collect();
+        assert_eq!(positions, [0, 1, 2, 4, 5], "ties are broken by position");
+        assert!(asked.get() < 20, "asked {} times", asked.get());
+    }
+}

@@ -9,6 +9,9 @@ use crate::{
 /// The bonus, as a share of the score, if the query contains every word of the name.
 pub(crate) const NAME_COVERED: f32 = 0.5;
 
+/// The terms of a name that are sorted without an allocation.
+const SHORT_NAME: usize = 16;
+
 /// Scores documents, one by one.
 pub(super) struct Scorer<'a> {
     index: &'a Index,
@@ -64,10 +67,26 @@ impl<'a> Scorer<'a> {
         if candidate.in_name <= 0.0 {
             return 0.0;
         }
-        let mut terms: Vec<u32> = part.shard.name(candidate.document).to_vec();
+        let name = part.shard.name(candidate.document);
+        let (mut short, mut long) = ([0; SHORT_NAME], Vec::new());
+        let terms = match short.get_mut(..name.len()) {
+            Some(terms) => {
+                terms.copy_from_slice(name);
+                terms
+            }
+            None => {
+                long.extend_from_slice(name);
+                long.as_mut_slice()
+            }
+        };
         terms.sort_unstable();
-        terms.dedup();
-        let whole: f32 = terms.iter().map(|term| self.rarity(candidate.part, part, *term)).sum();
+        let (mut whole, mut last) = (0.0_f32, None);
+        for term in terms {
+            // Each once.
+            if last.replace(*term) != Some(*term) {
+                whole += self.rarity(candidate.part, part, *term);
+            }
+        }
         (candidate.in_name / whole.max(f32::MIN_POSITIVE)).min(1.0)
     }
 
