@@ -197,15 +197,8 @@ async fn permitted<'a>(
 ) -> Result<(&'a Arc<dyn Backend>, Permitted), CallError> {
     check_depth(caller)?;
     let permitted = if is_slow_to_check(snapshot, &call) {
-        let (policy, catalog) = (Arc::clone(&snapshot.policy), snapshot.catalog.clone());
-        let caller = caller.clone();
-        let check =
-            background_job::run(caller.owner(), move |_| policy.permit(&catalog, &caller, call));
-        check.await.ok_or_else(|| CallError::Upstream {
-            code: INTERNAL_ERROR,
-            message: "the arguments could not be checked".to_owned(),
-            data: None,
-        })??
+        // Boxed: other calls need not reserve the memory for it.
+        Box::pin(permitted_in_background(snapshot, caller, call)).await?
     } else {
         snapshot.policy.permit(&snapshot.catalog, caller, call)?
     };
@@ -219,6 +212,23 @@ async fn permitted<'a>(
     let name = &entry.backend;
     let backend = snapshot.backends.get(name).ok_or_else(|| not_connected(name))?;
     Ok((backend, permitted))
+}
+
+/// Decides on a call off the threads that serve requests.
+async fn permitted_in_background(
+    snapshot: &GatewaySnapshot,
+    caller: &Caller,
+    call: Call,
+) -> Result<Permitted, CallError> {
+    let (policy, catalog) = (Arc::clone(&snapshot.policy), snapshot.catalog.clone());
+    let caller = caller.clone();
+    let check =
+        background_job::run(caller.owner(), move |_| policy.permit(&catalog, &caller, call));
+    check.await.ok_or_else(|| CallError::Upstream {
+        code: INTERNAL_ERROR,
+        message: "the arguments could not be checked".to_owned(),
+        data: None,
+    })?
 }
 
 /// Finds the key of the flag that marks an error.

@@ -130,7 +130,9 @@ impl RequestHandler for Front {
             let frontend = &self.frontend;
             frontend.dispatcher.touch(caller).await;
             if suspended_calls::is_suspended(&client_request.continuation) {
-                return self.suspended.resume(caller, client, &client_request.continuation).await;
+                // Boxed: every request allocates room for the largest of these futures.
+                let resumed = self.suspended.resume(caller, client, &client_request.continuation);
+                return Box::pin(resumed).await;
             }
             match client.input_mode() {
                 InputMode::Direct => {
@@ -208,7 +210,7 @@ impl Frontend {
                 Ok(listed("prompts", &resources::prompts(&snapshot.catalog)))
             }
             Request::Resource(operation) if self.offers.resources || self.offers.prompts => {
-                resources::ask(cx, operation, meta, continuation).await
+                Box::pin(resources::ask(cx, operation, meta, continuation)).await
             }
             Request::SetLogLevel { .. } if self.offers.logging => {
                 Ok(Response::Done { result: RawObject::new().to_raw(), cache: None })

@@ -116,7 +116,8 @@ impl SuspendedCalls {
             event = inbox.next() => event,
         };
         let call = self.spawn(inbox, work);
-        self.collect(caller, call, event).await
+        // Boxed: few calls request input, and the others need not reserve the memory for it.
+        Box::pin(self.collect(caller, call, event)).await
     }
 
     /// Moves a call into a task, so that it continues while no request is open for it.

@@ -111,8 +111,8 @@ pub(crate) enum DecodedRequest {
     Ping,
     /// Change notifications until the request is cancelled.
     Listen(SubscriptionFilter),
-    /// A request that the handler serves.
-    Handled(request::ClientRequest),
+    /// A request that the handler serves. Boxed, because it passes through several futures, and each reserves room for it.
+    Handled(Box<request::ClientRequest>),
 }
 
 impl DecodedRequest {
@@ -129,11 +129,11 @@ impl DecodedRequest {
 
     /// Takes the trace context of the transport for a request that has none itself.
     pub(crate) fn trace_by_default(&mut self, traceparent: &str) {
-        if let Self::Handled(request::ClientRequest { meta, .. }) = self
-            && meta.as_ref().is_none_or(|meta| !meta.get().contains(TRACEPARENT))
+        if let Self::Handled(request) = self
+            && request.meta.as_ref().is_none_or(|meta| !meta.get().contains(TRACEPARENT))
             && let Some(context) = SpanContext::parse(traceparent)
         {
-            *meta = Some(context.into_meta(meta.as_deref()));
+            request.meta = Some(context.into_meta(request.meta.as_deref()));
         }
     }
 }
@@ -184,11 +184,8 @@ pub(crate) fn decode(
         }
     };
     let meta = params.get("_meta").and_then(version::forwarded);
-    Ok(DecodedRequest::Handled(request::ClientRequest {
-        request,
-        meta,
-        continuation: continuation(params),
-    }))
+    let continuation = continuation(params);
+    Ok(DecodedRequest::Handled(Box::new(request::ClientRequest { request, meta, continuation })))
 }
 
 /// The input responses of a repeated request, as written.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::ResourceOperation,
+    backend::{BoxFuture, ResourceOperation},
     call::Caller,
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
@@ -202,7 +202,9 @@ impl Server {
             DecodedRequest::Ping => return Ok(model::empty()),
             DecodedRequest::Discover => model::discovered(info, self.capabilities()),
             DecodedRequest::Listen(filter) => {
-                Response::Done { result: listen(self, &cx, id, filter).await?, cache: None }
+                // Boxed: other requests need not reserve the memory for it.
+                let result = Box::pin(listen(self, &cx, id, filter)).await?;
+                Response::Done { result, cache: None }
             }
             DecodedRequest::Handled(request) => {
                 let handled = self.handle_in_session(&cx, request).await;
@@ -216,19 +218,19 @@ impl Server {
     async fn handle_in_session(
         &self,
         cx: &RequestContext<'_>,
-        request: ClientRequest,
+        request: Box<ClientRequest>,
     ) -> Result<Response, RequestError> {
-        let Some(session) = cx.channel.session() else { return self.handle(cx, request).await };
+        let Some(session) = cx.channel.session() else { return self.handle(cx, *request).await };
         match &request.request {
             Request::SetLogLevel { level } => {
                 let level = LogLevel::from_name(level);
-                let response = self.handle(cx, request).await?;
+                let response = self.handle(cx, *request).await?;
                 level.into_iter().for_each(|level| session.set_log_level(level));
                 Ok(response)
             }
             Request::Resource(ResourceOperation::Subscribe { uri }) => {
                 let uri = uri.clone();
-                let response = self.handle(cx, request).await?;
+                let response = self.handle(cx, *request).await?;
                 if session.subscribe(&uri) {
                     self.inner.subscriptions.add(&uri);
                 }
@@ -239,19 +241,19 @@ impl Server {
                 if !session.unsubscribe(uri) || !self.inner.subscriptions.remove(uri) {
                     return Ok(Response::Done { result: model::empty(), cache: None });
                 }
-                self.handle(cx, request).await
+                self.handle(cx, *request).await
             }
-            _ => self.handle(cx, request).await,
+            _ => self.handle(cx, *request).await,
         }
     }
 
     /// Passes a request to the handler.
-    pub(crate) async fn handle(
-        &self,
-        cx: &RequestContext<'_>,
+    pub(crate) fn handle<'a>(
+        &'a self,
+        cx: &RequestContext<'a>,
         request: ClientRequest,
-    ) -> Result<Response, RequestError> {
-        self.inner.handler.handle(cx.caller, cx.client, request).await
+    ) -> BoxFuture<'a, Result<Response, RequestError>> {
+        self.inner.handler.handle(cx.caller, cx.client, request)
     }
 
     pub(crate) fn changes(&self) -> Box<dyn ChangeStream> {

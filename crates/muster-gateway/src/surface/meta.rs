@@ -278,7 +278,10 @@ impl Surface for Meta {
         Box::pin(async move {
             let Some(tool) = self.tool(&call.name) else {
                 let error = not_shown(request.snapshot, &call.name);
-                return self.native_call(request, call).await.unwrap_or(Err(error));
+                // Boxed, like other futures of this function that few calls need: every call allocates room for the
+                // largest of them.
+                let answer = Box::pin(self.native_call(request, call)).await;
+                return answer.unwrap_or(Err(error));
             };
             let given = MetaArguments::read(&call.arguments);
             // Other arguments of `call_tool` may be those of the tool it calls.
@@ -299,8 +302,11 @@ impl Surface for Meta {
             let sink = cx.sink();
             match tool.run {
                 Run::List(answer) => Ok(answer(&cx, &given)),
-                Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &sink).await),
-                Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &sink).await),
+                Run::Now(answer) => Ok(Box::pin(fit(answer(&cx, &given), budget, &sink)).await),
+                Run::Ask(run) => {
+                    let answer = run(&cx, call).await?;
+                    Ok(Box::pin(fit(answer, budget, &sink)).await)
+                }
                 // The result is fitted before it is wrapped.
                 Run::Call(run) | Run::Read(run) => run(&cx, &call, given).await,
                 Run::Look(run) | Run::Batch(run) => run(&cx, call).await,

@@ -179,7 +179,7 @@ impl Pool {
         loop {
             let (mut connection, is_new) = match self.take_idle() {
                 Some(connection) => (connection, false),
-                None => (self.connect(need(request.method())).await?, true),
+                None => (Box::pin(self.connect(need(request.method()))).await?, true),
             };
             if connection.ready().await.is_err() && !is_new {
                 continue;
@@ -227,7 +227,7 @@ impl Pool {
     async fn connect(&self, need: Need) -> Result<HttpConnection, TransportError> {
         let url = self.address(need).await?;
         let place = format!("{}:{}", url.host(), url.port());
-        let connecting = Box::pin(async {
+        let connecting = async {
             // Upstreams are configured by the operator, and may be anywhere.
             let stream = self.dialer.connect(&url, AddressPolicy::Unrestricted).await;
             let stream = stream.map_err(|error| dial_error(error, &place))?;
@@ -239,7 +239,7 @@ impl Pool {
             connection.header =
                 self.address_header.zip(address).and_then(|(of, address)| of(address));
             Ok(connection)
-        });
+        };
         timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             Err(TransportError::Unreachable(format!("connection to {place} timed out")))
         })

@@ -168,8 +168,9 @@ impl HttpSession {
     ) -> Result<HttpReply, TransportError> {
         let exchange = self.post(body, context).await?;
         if !exchange.head().status().is_success() {
-            let rejected = rejection(&self.pool, exchange, Some(id), is_in_session(context)).await;
-            return match rejected {
+            let rejected = rejection(&self.pool, exchange, Some(id), is_in_session(context));
+            // Boxed: a request that is not rejected need not reserve the memory for it.
+            return match Box::pin(rejected).await {
                 Rejection::Response { status, body: message } => {
                     let body = ReplyBody::Failure { status, message };
                     Ok(HttpReply { session: None, body })

@@ -159,7 +159,7 @@ pub(super) fn serve_in_session(
         if !changes_session(method) {
             // The response has nothing to do with what an earlier request could not store.
             save_later(&app, session);
-        } else if let Err(error) = shared.save(&app, session).await {
+        } else if let Err(error) = Box::pin(shared.save(&app, session)).await {
             if method == Method::Initialize {
                 // The client does not use it.
                 app.sessions.end(&session.id);

@@ -96,12 +96,13 @@ fn wrap_result(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
     });
     let mut inside = RawObject::new();
     let first = ["isError", "content"];
-    let missing = [Cow::Borrowed(RawValue::FALSE), Cow::Owned(raw(&<[(); 0]>::default()))];
-    for (key, missing) in first.into_iter().zip(missing) {
+    for key in first {
         let before = result.iter().filter(|(name, _)| *name == key);
         before.for_each(|(key, value)| inside.append(key, Cow::Borrowed(value)));
-        if result.get(key).is_none() {
-            inside.append(key, missing);
+        match key {
+            _ if result.get(key).is_some() => (),
+            "isError" => inside.append(key, Cow::Borrowed(RawValue::FALSE)),
+            _ => inside.append(key, Cow::Owned(raw(&<[(); 0]>::default()))),
         }
     }
     let left_out = |key: &str| first.contains(&key) || repeated && key == "structuredContent";

@@ -39,6 +39,17 @@ pub(in crate::surface::meta) async fn projected(
     let Some(projection) = projection.filter(|_| !is_failure(&result)) else {
         return fitted(result, budget, room, sink).await;
     };
+    // Boxed: most calls have no projection, and need not reserve the memory for it.
+    Box::pin(project(result, projection, budget, room, sink)).await
+}
+
+async fn project(
+    result: ToolResult,
+    projection: Projection,
+    budget: Budget,
+    room: Option<&BlockRoom>,
+    sink: &OutputSink,
+) -> Result<Fitted, FitError> {
     let source = match result {
         ToolResult::Spooled(spooled) => Source::Result(spooled),
         ToolResult::Inline(Outcome::Text { text, failed, details }) => {
