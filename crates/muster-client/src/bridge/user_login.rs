@@ -163,7 +163,7 @@ impl UserLogin {
         let found = token(&self.target).await.filter(|found| Some(found.as_str()) != refused);
         let found = match found {
             Some(found) => Some(found),
-            None => self.refreshed(refused).await,
+            None => self.refreshed(refused, challenge).await,
         };
         match found {
             Some(found) => {
@@ -174,8 +174,8 @@ impl UserLogin {
         }
     }
 
-    /// Refreshes the token that the gateway refused, or deletes it if that fails.
-    async fn refreshed(&self, refused: Option<&str>) -> Option<String> {
+    /// Refreshes the token that the gateway refused. One that it calls invalid, and that cannot be refreshed, is deleted.
+    async fn refreshed(&self, refused: Option<&str>, challenge: Option<&str>) -> Option<String> {
         let refused = refused?;
         let tokens = TokenStore::of_user().ok()?;
         let old = tokens.load(&self.target.url).filter(|old| access_token(old) == refused)?;
@@ -184,7 +184,7 @@ impl UserLogin {
         {
             return Some(access_token(&new));
         }
-        drop(tokens.remove(&self.target.url));
+        login::forget_refused(&self.target, challenge);
         None
     }
 

@@ -15,6 +15,7 @@ use muster_auth::random;
 use serde_json::{Value, json};
 
 use super::{
+    bridge::{Bridge, INITIALIZE},
     client::Folder,
     serve::{Gateway, MUSTER},
 };
@@ -379,6 +380,31 @@ fn the_status_does_not_end_logins_that_may_still_be_good() {
     assert_eq!(status(&[(access, json!("revoked")), refresh]), is("Token invalidated", false));
     let expired = [(access, json!("old")), ("expiry", json!("2020-01-01T00:00:00Z"))];
     assert_eq!(status(&expired), is("Authenticated", true), "it is refreshed");
+}
+
+#[test]
+fn the_bridge_forgets_a_token_only_if_it_is_invalid() {
+    let user = User::new();
+    user.browse(&["auth", "login"], Browser::Agrees);
+    let mut files = fs::read_dir(user.home.file(".config/muster/tokens")).unwrap();
+    let file = files.next().unwrap().unwrap().path();
+    let stored: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    for (access, refresh, is_kept) in [
+        ("other", Value::Null, true),
+        ("other", json!("used up"), true),
+        ("revoked", json!("used up"), true),
+        ("revoked", Value::Null, false),
+    ] {
+        let mut token = stored.clone();
+        (token["access_token"], token["refresh_token"]) = (json!(access), refresh.clone());
+        fs::write(&file, token.to_string()).unwrap();
+        let mut bridge = Bridge::run(user.command(&["agent", "--mcp-server"]));
+        bridge.send(INITIALIZE);
+        let (introduced, _) = bridge.answer(&json!(0));
+        assert_eq!(introduced["result"]["serverInfo"]["name"], "muster-agent", "{introduced}");
+        assert_eq!(file.exists(), is_kept, "{access} {refresh}");
+        assert_eq!(bridge.leave(), Some(0));
+    }
 }
 
 #[test]
