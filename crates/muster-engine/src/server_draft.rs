@@ -128,8 +128,9 @@ impl ServerDraft {
         };
         spec.headers.retain(|name, value| keep("headers", name, value));
         spec.env.retain(|name, value| keep("env", name, value));
-        if program && !self.given.contains_key("args") && redact::arguments(&spec.args) != spec.args
-        {
+        let has_secret_args = redact::arguments(&spec.args) != spec.args
+            || spec.args.iter().any(|word| word.contains(SECRET_REFERENCE));
+        if program && !self.given.contains_key("args") && has_secret_args {
             spec.args.clear();
             dropped.push("args".to_owned());
         }

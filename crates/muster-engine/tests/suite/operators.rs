@@ -224,7 +224,12 @@ async fn secrets_are_not_sent_to_another_address() {
     let file = "url: http://h/mcp\nautoStart: false\nheaders: {Authorization: Bearer abc, X-Team: red}\n\
                 auth: {type: oauth, forwardToken: true}\n";
     let local = "command: server\nautoStart: false\nargs: [--port, '1']\nenv: {API_TOKEN: abc, MODE: fast}\n";
-    let rig = Rig::new(&[("mcpservers/a.yaml", file), ("mcpservers/b.yaml", local)]);
+    let words = "command: server\nautoStart: false\nargs: [--key, 'secret://k']\n";
+    let rig = Rig::new(&[
+        ("mcpservers/a.yaml", file),
+        ("mcpservers/b.yaml", local),
+        ("mcpservers/c.yaml", words),
+    ]);
     let same = json!({"name": "a", "url": "http://h/mcp", "timeout": 5});
     assert_eq!(
         rig.call("core_mcpserver_update", same).await,
@@ -256,6 +261,9 @@ async fn secrets_are_not_sent_to_another_address() {
         !text.contains("abc") && text.contains("MODE: fast") && text.contains("--port"),
         "{text}"
     );
+    let said = rig.call("core_mcpserver_update", json!({"name": "c", "command": "sh"})).await;
+    assert!(said.contains("dropped: args"), "{said}");
+    assert!(!rig.read("mcpservers/c.yaml").contains("secret://"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
