@@ -3,6 +3,7 @@
 mod access;
 mod checks;
 pub mod definitions;
+mod exposure;
 mod gateway;
 mod local_servers;
 mod probe;
@@ -148,7 +149,8 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let files = ConfigStore::new(root).load(&Files::default());
     let mut findings = checks::config(root, &files, bundled, environment);
     findings.extend(checks::clis(root, &files, bundled));
-    findings.extend(access::check(root, &files.settings));
+    findings.extend(access::check(root, &files));
+    findings.extend(exposure::check(&files));
     findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
     let programs = checks::programs(&files, environment, &broken);

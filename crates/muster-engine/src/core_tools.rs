@@ -143,6 +143,11 @@ fn tools() -> impl Iterator<Item = &'static CoreTool> {
     FAMILIES.into_iter().flatten()
 }
 
+/// The names of the tools that change the gateway, or show what only its operators may see.
+pub(crate) fn for_operators() -> impl Iterator<Item = &'static str> {
+    tools().filter(|tool| tool.audience == ToolAudience::Operators).map(|tool| tool.name)
+}
+
 struct CoreTools {
     handle: Handle,
     tools: BTreeMap<&'static str, &'static CoreTool>,

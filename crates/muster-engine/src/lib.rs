@@ -30,4 +30,5 @@ pub mod token_info;
 pub mod unmatched_rules;
 pub mod view;
 mod watch;
+pub mod wide_grants;
 mod workflows;

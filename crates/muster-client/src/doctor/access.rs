@@ -7,87 +7,141 @@ use std::{
 };
 
 use muster_auth::{access::tokens::TokenFile, clock::Clock};
-use muster_config::settings::{AccessMode, BundledClis, Settings};
+use muster_config::{
+    kinds::DefinitionKind,
+    settings::{AccessMode, BundledClis, HistoryArguments, Settings, Valkey},
+};
+use muster_engine::store::Files;
 use muster_net::Url;
 
-use super::{Finding, Hop, repair::Repair};
+use super::{Finding, Hop, exposure::has_inline_secrets, repair::Repair};
+use crate::remote::target::Target;
 
 /// Checks the settings, tokens and file permissions that decide about access.
-pub(super) fn check(root: &Path, settings: &Settings) -> Vec<Finding> {
-    let mut findings = settings_findings(root, settings);
+pub(super) fn check(root: &Path, files: &Files) -> Vec<Finding> {
+    let mut findings = settings_findings(root, &files.settings);
     findings.extend(token_findings(root));
-    findings.extend(file_findings(root));
+    findings.extend(file_findings(root, files));
     findings
 }
 
 fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
     let file = root.join("config.yaml").display().to_string();
-    let warning = |code, message: &str, fix: &str| {
-        Finding::warning(Hop::Config, code, &file, message).fix(fix)
-    };
+    let found = caller_findings(settings).chain(data_findings(settings));
+    found
+        .chain(login_findings(settings))
+        .map(|(code, message, fix)| Finding::warning(Hop::Config, code, &file, message).fix(fix))
+        .collect()
+}
+
+/// Settings that let in more callers than necessary, or let them do more.
+fn caller_findings(
+    settings: &Settings,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let (access, server) = (&settings.access, &settings.aggregator.oauth.server);
-    let mut findings = Vec::new();
-    if access.mode == AccessMode::Open {
-        findings.push(warning(
+    let lists = [&access.allowed_users, &access.allowed_groups, &access.allowed_domains];
+    let has_lists = lists.iter().any(|list| !list.is_empty());
+    let every_origin = server.allowed_origins.split([',', ' ']).any(|origin| origin == "*");
+    let every_proxy = server.trusted_proxy_cidrs.iter().any(|range| range.ends_with("/0"));
+    let every_key = server.trusted_issuers.iter().any(|issuer| {
+        issuer.allow_private_ip_jwks && issuer.allow_private_ip_jwks_hosts.is_empty()
+    });
+    let found = [
+        (access.mode == AccessMode::Open).then_some((
             "access-open",
             "`access.mode: open` lets every process on this machine change the gateway",
             "remove it; commands of your own user are operators without it",
-        ));
-    }
-    if access.insecure_bind {
-        findings.push(warning(
+        )),
+        access.insecure_bind.then_some((
             "insecure-bind",
             "`access.insecureBind` lets anyone who reaches the gateway's address call tools",
             "require logins, or create tokens with `muster token create`, and remove it",
-        ));
-    }
-    let lists = [&access.allowed_users, &access.allowed_groups, &access.allowed_domains];
-    if server.enabled && server.provider == "google" && lists.iter().all(|list| list.is_empty()) {
-        findings.push(warning(
+        )),
+        (server.enabled && server.provider == "google" && !has_lists).then_some((
             "everybody-may-log-in",
             "everybody with a Google account may log in",
             "set `access.allowedDomains` or `access.allowedUsers`",
-        ));
-    }
-    if access.allowed_hosts.iter().any(|host| host == "*") {
-        findings.push(warning(
+        )),
+        access.allowed_hosts.iter().any(|host| host == "*").then_some((
             "any-host",
             "`access.allowedHosts: ['*']` lets web pages reach the gateway under names of their own",
             "name the hosts by which clients reach it",
-        ));
-    }
-    if server.enabled && server.allowed_origins.split([',', ' ']).any(|origin| origin == "*") {
-        findings.push(warning(
+        )),
+        (server.enabled && every_origin).then_some((
             "any-origin",
             "`aggregator.oauth.server.allowedOrigins: '*'` lets every web page send requests",
             "name the origins of the pages that use the gateway",
-        ));
-    }
-    if server.enabled && server.trusted_proxy_cidrs.iter().any(|range| range.ends_with("/0")) {
-        findings.push(warning(
+        )),
+        (server.enabled && every_proxy).then_some((
             "any-proxy",
             "`aggregator.oauth.server.trustedProxyCIDRs` trusts every address: clients choose the address by which they \
              are limited and logged",
             "name the addresses of your proxies",
-        ));
-    }
-    if settings.aggregator.limits.concurrent_calls == 0 {
-        findings.push(warning(
+        )),
+        (server.enabled && server.allow_public_client_registration).then_some((
+            "public-registration",
+            "`aggregator.oauth.server.allowPublicClientRegistration` lets everybody who reaches the gateway register an \
+             OAuth client with a name of their choice",
+            "remove it: clients with a metadata document need no registration, and others can send `registrationToken`",
+        )),
+        (server.enabled && every_key).then_some((
+            "any-private-address",
+            "`allowPrivateIPJWKS` of an entry of `aggregator.oauth.server.trustedIssuers` lets the metadata of the issuer \
+             send requests to every private address",
+            "name the hosts of its keys and metadata in `allowPrivateIPJWKSHosts`",
+        )),
+        (settings.aggregator.limits.concurrent_calls == 0).then_some((
             "calls-unlimited",
             "`aggregator.limits.concurrentCalls: 0` lets one caller use the gateway's whole capacity",
             "remove it, or set the number of calls that one caller may run at a time",
-        ));
-    }
-    if settings.clis.bundled == BundledClis::All {
-        findings.push(warning(
+        )),
+        (settings.clis.bundled == BundledClis::All).then_some((
             "all-bundled-clis",
             "`clis.bundled: all` offers agents tools that write, run code and reach the network",
             "remove it, and enable the CLIs that you need: `muster enable cli NAME`",
-        ));
-    }
-    findings
-        .extend(login_findings(settings).map(|(code, message, fix)| warning(code, message, fix)));
-    findings
+        )),
+    ];
+    found.into_iter().flatten()
+}
+
+/// Settings that show data to others, or store more of it than necessary.
+fn data_findings(
+    settings: &Settings,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let (server, replicas) = (&settings.aggregator.oauth.server, &settings.replicas);
+    let is_plain = |valkey: &Valkey| {
+        let host = valkey.url.rsplit_once("://").map_or(&*valkey.url, |(_, rest)| rest);
+        let is_secure = valkey.tls_enabled || valkey.url.starts_with("rediss://");
+        !host.is_empty() && !is_secure && !Target::at(&format!("http://{host}")).is_local()
+    };
+    let plain_storage =
+        server.enabled && server.storage.kind == "valkey" && is_plain(&server.storage.valkey);
+    let plain_replicas = replicas.enabled && is_plain(&replicas.valkey);
+    let traces = &settings.traces.endpoint;
+    let found = [
+        settings.metrics.loopback.then_some((
+            "metrics-for-all",
+            "`metrics.loopback` shows the names of tools and servers, and how they are used, to every process on this \
+             machine",
+            "remove it, and name a token in `metrics.tokens`",
+        )),
+        (settings.history.enabled && settings.history.arguments == HistoryArguments::Full).then_some((
+            "history-with-secrets",
+            "`history.arguments: full` stores secrets that are in arguments and error texts",
+            "set `history.arguments: redacted`",
+        )),
+        (traces.starts_with("http://") && !Target::at(traces).is_local()).then_some((
+            "traces-unencrypted",
+            "`traces.endpoint` receives the names of tools, servers and users without encryption",
+            "use an `https` address, or a collector on this machine",
+        )),
+        (plain_storage || plain_replicas).then_some((
+            "valkey-unencrypted",
+            "the password of Valkey is sent without encryption",
+            "set `tlsEnabled: true` in its section",
+        )),
+    ];
+    found.into_iter().flatten()
 }
 
 /// Unsafe settings of logins at servers, and of the storage of logins.
@@ -156,29 +210,38 @@ fn token_findings(root: &Path) -> Vec<Finding> {
     }
 }
 
-fn file_findings(root: &Path) -> Vec<Finding> {
+fn file_findings(root: &Path, files: &Files) -> Vec<Finding> {
     let mode = |path: &PathBuf| fs::metadata(path).map(|found| found.mode() & 0o777).ok();
     let entries = |name: &str| {
         let read = fs::read_dir(root.join(name)).into_iter().flatten().flatten();
         read.map(|entry| entry.path()).filter(|path| path.is_file())
     };
-    let mut secrets: Vec<PathBuf> = entries("secrets").collect();
-    secrets.sort();
+    let config = root.join("config.yaml");
+    let mut private: Vec<PathBuf> =
+        entries("secrets").chain(secret_files(root, &files.settings)).collect();
+    private.extend(has_secrets(&files.settings).then(|| config.clone()));
+    let servers = files.servers.values().filter(|file| has_inline_secrets(&file.server.spec));
+    private.extend(servers.map(|file| file.path.clone()));
+    private.sort();
+    private.dedup();
     let readable =
-        secrets.into_iter().filter(|path| mode(path).is_some_and(|mode| mode & 0o077 != 0));
+        private.into_iter().filter(|path| mode(path).is_some_and(|mode| mode & 0o077 != 0));
     let mut findings: Vec<Finding> = readable
         .map(|path| {
             let repair = Repair::Mode { path: path.clone(), mode: 0o600 };
             let path = path.display().to_string();
-            let message = "other users can read this secret";
+            let message = "other users can read the secrets in this file";
             Finding::warning(Hop::Config, "secret-readable", &path, message)
                 .fix(format!("chmod 600 {path}"))
                 .repair(Some(repair))
         })
         .collect();
-    let folders = ["", "mcpservers", "clis", "policies", "workflows", "secrets"];
-    let mut written: Vec<PathBuf> = folders.iter().map(|name| root.join(name)).collect();
-    written.push(root.join("config.yaml"));
+    let folders = DefinitionKind::ALL.map(DefinitionKind::folder).into_iter().chain(["secrets"]);
+    let mut written = vec![root.to_path_buf(), config];
+    for folder in folders {
+        written.push(root.join(folder));
+        written.extend(entries(folder));
+    }
     for path in written {
         // A process that can write the configuration can run commands as the gateway's user.
         if let Some(mode) = mode(&path).filter(|mode| mode & 0o002 != 0) {
@@ -193,23 +256,62 @@ fn file_findings(root: &Path) -> Vec<Finding> {
     findings
 }
 
+/// The files of secrets that the settings name.
+fn secret_files(root: &Path, settings: &Settings) -> impl Iterator<Item = PathBuf> {
+    let (server, client) =
+        (&settings.aggregator.oauth.server, &settings.aggregator.oauth.mcp_client);
+    let named = [
+        &client.client_secret_file,
+        &server.dex.client_secret_file,
+        &server.google.client_secret_file,
+        &server.registration_token_file,
+        &server.encryption_key_file,
+        &server.storage.valkey.password_file,
+        &settings.replicas.valkey.password_file,
+        &settings.replicas.encryption_key_file,
+    ];
+    named.into_iter().filter(|name| !name.is_empty()).map(|name| root.join(name))
+}
+
+/// Whether the settings hold secrets themselves.
+fn has_secrets(settings: &Settings) -> bool {
+    let (server, client) =
+        (&settings.aggregator.oauth.server, &settings.aggregator.oauth.mcp_client);
+    let secrets = [
+        &client.client_secret,
+        &server.dex.client_secret,
+        &server.google.client_secret,
+        &server.registration_token,
+        &server.encryption_key,
+        &server.storage.valkey.password,
+        &settings.replicas.valkey.password,
+        &settings.replicas.encryption_key,
+    ];
+    secrets.into_iter().any(|secret| !secret.reveal().is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
     use muster_auth::{access::tokens::TokenFile, clock::Clock};
     use muster_config::settings;
     use muster_core::caller_directory::TokenDraft;
+    use muster_engine::store::{ConfigStore, Files};
 
-    use super::check;
+    use super::{Finding, check};
+
+    fn examined(root: &Path) -> Vec<Finding> {
+        check(root, &ConfigStore::new(root).load(&Files::default()))
+    }
 
     #[test]
     fn unsafe_settings_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
+        let root = tempfile::tempdir().unwrap();
         let messages = |text: &str| -> Vec<String> {
             let settings = settings::parse(text).unwrap().value;
-            check(root, &settings).into_iter().map(|finding| finding.message).collect()
+            let files = Files { settings: Arc::new(settings), ..Files::default() };
+            check(root.path(), &files).into_iter().map(|finding| finding.message).collect()
         };
         assert_eq!(messages("{}"), Vec::<String>::new());
         let found = messages("access: {mode: open, insecureBind: true}");
@@ -219,49 +321,120 @@ mod tests {
         let listed = format!("{google}\naccess: {{allowedDomains: [example.com]}}");
         assert_eq!(messages(&listed), Vec::<String>::new());
 
+        let server =
+            |more: &str| format!("aggregator: {{oauth: {{server: {{enabled: true, {more}}}}}}}");
+        let sealed = "encryptionKeyFile: key, storage: {type: valkey, valkey: {url:";
         for (text, message) in [
-            ("access: {allowedHosts: ['*']}", "under names of their own"),
-            ("clis: {bundled: all}", "run code"),
-            ("aggregator: {limits: {concurrentCalls: 0}}", "one caller"),
+            ("access: {allowedHosts: ['*']}".to_owned(), "under names of their own"),
+            ("clis: {bundled: all}".to_owned(), "run code"),
+            ("aggregator: {limits: {concurrentCalls: 0}}".to_owned(), "one caller"),
+            ("metrics: {loopback: true}".to_owned(), "every process on this machine"),
+            ("history: {arguments: full}".to_owned(), "stores secrets"),
+            ("traces: {endpoint: 'http://traces.example:4318'}".to_owned(), "without encryption"),
+            (server("trustedProxyCIDRs: ['0.0.0.0/0']"), "trusts every address"),
+            (server("allowedOrigins: 'https://a, *'"), "every web page"),
+            (server("allowPublicClientRegistration: true"), "register an OAuth client"),
             (
-                "aggregator: {oauth: {server: {enabled: true, trustedProxyCIDRs: ['0.0.0.0/0']}}}",
-                "trusts every address",
+                server("trustedIssuers: [{issuer: 'https://i.example', allowPrivateIPJWKS: true}]"),
+                "every private address",
+            ),
+            (server("storage: {type: valkey}"), "in Valkey without encryption"),
+            (server(&format!("{sealed} 'valkey.example:6379'}}}}")), "password of Valkey"),
+            (
+                "replicas: {enabled: true, valkey: {url: 'redis://valkey.example'}}".to_owned(),
+                "password of Valkey",
             ),
             (
-                "aggregator: {oauth: {server: {enabled: true, allowedOrigins: 'https://a, *'}}}",
-                "every web page",
+                "aggregator: {oauth: {mcpClient: {enabled: true, clientSecretFile: s}}}".to_owned(),
+                "every issuer",
             ),
-            (
-                "aggregator: {oauth: {server: {enabled: true, storage: {type: valkey}}}}",
-                "without encryption",
-            ),
-            ("aggregator: {oauth: {mcpClient: {enabled: true, clientSecret: s}}}", "every issuer"),
             (
                 "aggregator: {oauth: {mcpClient: {enabled: true, publicUrl: 'https://a'}, server: {enabled: true, \
-                 baseUrl: 'https://b'}}}",
+                 baseUrl: 'https://b'}}}"
+                    .to_owned(),
                 "anybody's browser",
             ),
         ] {
-            let found = messages(text);
+            let found = messages(&text);
             assert!(found.len() == 1 && found[0].contains(message), "{text}: {found:?}");
         }
+        for text in [
+            "history: {enabled: false, arguments: full}".to_owned(),
+            "traces: {endpoint: 'http://localhost:4318'}".to_owned(),
+            "traces: {endpoint: 'https://traces.example'}".to_owned(),
+            server(&format!("{sealed} 'localhost:6379'}}}}")),
+            server(&format!("{sealed} 'rediss://valkey.example'}}}}")),
+            server(&format!("{sealed} 'valkey.example', tlsEnabled: true}}}}")),
+            server(
+                "trustedIssuers: [{issuer: 'https://i', allowPrivateIPJWKS: true, allowPrivateIPJWKSHosts: [i]}]",
+            ),
+        ] {
+            assert_eq!(messages(&text), Vec::<String>::new(), "{text}");
+        }
+    }
 
+    #[test]
+    fn tokens_without_an_end_are_found() {
+        let root = tempfile::tempdir().unwrap();
         let draft = TokenDraft { name: "ci".to_owned(), ..TokenDraft::default() };
-        TokenFile::of(root, Clock::system()).create(&draft).unwrap();
-        assert_eq!(messages("{}"), ["the token `ci` does not expire"]);
-        fs::remove_file(root.join("tokens.json")).unwrap();
+        TokenFile::of(root.path(), Clock::system()).create(&draft).unwrap();
+        let messages: Vec<String> =
+            examined(root.path()).into_iter().map(|finding| finding.message).collect();
+        assert_eq!(messages, ["the token `ci` does not expire"]);
+    }
 
-        fs::create_dir(root.join("secrets")).unwrap();
-        fs::write(root.join("secrets/key"), "x").unwrap();
-        fs::set_permissions(root.join("secrets/key"), fs::Permissions::from_mode(0o644)).unwrap();
-        fs::write(root.join("config.yaml"), "").unwrap();
-        fs::set_permissions(root.join("config.yaml"), fs::Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(
-            messages("{}"),
-            [
-                "other users can read this secret",
-                "every user of this machine can change the gateway"
-            ]
+    #[test]
+    fn files_that_others_can_read_or_write_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let write = |name: &str, text: &str, mode: u32| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let secret =
+            "aggregator: {oauth: {server: {dex: {clientSecret: s}, encryptionKeyFile: key}}}";
+        write("config.yaml", secret, 0o644);
+        write("key", "k", 0o640);
+        write("secrets/read", "x", 0o644);
+        write("secrets/kept", "x", 0o600);
+        write(
+            "mcpservers/secret.yaml",
+            "url: 'https://h.example/mcp'\nheaders: {X-Api-Key: k}\n",
+            0o644,
         );
+        write("mcpservers/embedded.yaml", "command: 'true'\nargs: ['postgres://a:b@h/x']\n", 0o604);
+        write("mcpservers/private.yaml", "command: 'true'\nenv: {API_KEY: k}\n", 0o600);
+        write(
+            "mcpservers/plain.yaml",
+            "command: 'true'\nenv: {API_KEY: 'secret://kept', A: b}\n",
+            0o644,
+        );
+        write("toolsets/t.yaml", "tools: ['*']\n", 0o646);
+        let found = || {
+            let found = examined(root).into_iter().map(|finding| {
+                let subject = Path::new(&finding.subject).strip_prefix(root).unwrap();
+                (finding.code, subject.display().to_string(), finding.repair)
+            });
+            found.collect::<Vec<_>>()
+        };
+        let shown: Vec<(&str, String)> =
+            found().into_iter().map(|(code, subject, _)| (code, subject)).collect();
+        let readable = [
+            "config.yaml",
+            "key",
+            "mcpservers/embedded.yaml",
+            "mcpservers/secret.yaml",
+            "secrets/read",
+        ];
+        let mut expected: Vec<(&str, String)> =
+            readable.map(|file| ("secret-readable", file.to_owned())).into();
+        expected.push(("config-writable", "toolsets/t.yaml".to_owned()));
+        assert_eq!(shown, expected);
+        for (_, _, repair) in found() {
+            repair.unwrap().apply().unwrap();
+        }
+        assert_eq!(found(), []);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     Finding, Hop,
     probe::{Answer, probe},
 };
-use crate::remote::{Remote, error::RemoteError, target::Target};
+use crate::remote::{Credentials, Remote, error::RemoteError, target::Target};
 
 /// The name by which a gateway introduces itself.
 const GATEWAY: &str = "muster-aggregator";
@@ -22,7 +22,7 @@ pub(super) async fn check(target: &Target, files: &Files) -> Vec<Finding> {
     let auth = crate::login::stored_auth(&target).await;
     match Remote::connect(&target, &auth).await {
         Ok(remote) => {
-            let findings = running(&remote, &target, files).await;
+            let findings = running(&remote, &target, &auth, files).await;
             remote.close().await;
             findings
         }
@@ -30,7 +30,12 @@ pub(super) async fn check(target: &Target, files: &Files) -> Vec<Finding> {
     }
 }
 
-async fn running(remote: &Remote, target: &Target, files: &Files) -> Vec<Finding> {
+async fn running(
+    remote: &Remote,
+    target: &Target,
+    auth: &Credentials,
+    files: &Files,
+) -> Vec<Finding> {
     let (about, url) = (remote.about(), &target.url);
     if about.name != GATEWAY {
         let name = text::printable(&about.name);
@@ -42,7 +47,14 @@ async fn running(remote: &Remote, target: &Target, files: &Files) -> Vec<Finding
     if !target.is_local() {
         return findings;
     }
-    if target.operator.is_none() {
+    if target.operator.is_none() && matches!(auth, Credentials::None) && is_open(remote).await {
+        let message = "it lets every process on this machine change it: it runs with `MUSTER_ACCESS=open` or `access.mode: open`";
+        findings.push(
+            Finding::warning(Hop::Gateway, "gateway-open", url, message).fix(
+                "restart it without them; commands of your own user are operators without them",
+            ),
+        );
+    } else if target.operator.is_none() {
         let message = "you are not its operator: commands that change it are refused";
         findings.push(Finding::warning(Hop::Gateway, "not-operator", url, message).fix(
             "run commands as the user that started it, with the same HOME and XDG_STATE_HOME",
@@ -55,6 +67,14 @@ async fn running(remote: &Remote, target: &Target, files: &Files) -> Vec<Finding
         findings.extend(other_files(url, &listed, files));
     }
     findings
+}
+
+/// Whether this caller, who has shown nothing, is an operator.
+async fn is_open(remote: &Remote) -> bool {
+    let mut tool = RawObject::new();
+    tool.set_value("name", "core_mcpserver_create");
+    let described = remote.call("describe_tool", &tool.to_raw()).await;
+    described.is_ok_and(|described| !described.failed)
 }
 
 /// A gateway that serves another directory than the one that was checked.

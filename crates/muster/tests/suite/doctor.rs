@@ -261,6 +261,12 @@ fn the_gateway_and_its_port() {
     );
     assert!(said.starts_with(&words), "{said}");
 
+    // One that every process of this machine may change. Its configuration does not say so.
+    let open = Gateway::start(&[], &[]);
+    let endpoint = format!("http://localhost:{}/mcp", open.port);
+    let said = found(&clinic.examine(&["--no-servers", "--endpoint", &endpoint]), &endpoint);
+    assert!(said.starts_with("gateway-open | it lets every process on this machine"), "{said}");
+
     // A gateway of another home, with other servers.
     let other = ("mcpservers/theirs.yaml", "name: theirs\ncommand: 'true'\nautoStart: false\n");
     let gateway = Gateway::start_private(&[other], &[]);
@@ -304,7 +310,10 @@ fn files_and_their_references() {
             "w.yaml",
             "file-warning | there is no tool `x_nobody_tool`: the workflow is not available",
         ),
-        ("secrets/open", "secret-readable | other users can read this secret | chmod 600"),
+        (
+            "secrets/open",
+            "secret-readable | other users can read the secrets in this file | chmod 600",
+        ),
     ] {
         let said = found(&report, subject);
         assert!(said.starts_with(words), "{subject}: {said}");
@@ -322,4 +331,30 @@ fn bundled_clis_are_counted() {
     // Which are installed differs by machine; `ls` and its relatives are everywhere.
     assert!(said.contains("0 CLIs of your own and "), "{said}");
     assert!(!said.contains("and 0 bundled ones"), "{said}");
+}
+
+#[test]
+fn what_a_policy_or_a_server_gives_away_is_told() {
+    let clinic = Clinic::new(&[
+        ("policies/p.yaml", "callers: [{users: ['*'], operator: true}]\n"),
+        ("mcpservers/env.yaml", "name: env\ncommand: 'true'\ninheritEnv: ['*']\n"),
+        (
+            "mcpservers/plain.yaml",
+            "name: plain\nurl: http://h.example/mcp\nheaders: {X-Api-Key: k}\n",
+        ),
+    ]);
+    let report = clinic.examine(&["--no-servers"]);
+    let codes = |subject: &str| -> Vec<&str> {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let about = findings.filter(|found| found["subject"].as_str().unwrap().ends_with(subject));
+        about.map(|found| found["code"].as_str().unwrap()).filter(|code| *code != "ok").collect()
+    };
+    for (subject, expected) in [
+        ("/policies/p.yaml", "policy-wide"),
+        ("env", "environment-inherited"),
+        ("plain", "credentials-unencrypted"),
+        ("/plain.yaml", "secret-readable"),
+    ] {
+        assert_eq!(codes(subject), [expected], "{subject}: {report}");
+    }
 }
