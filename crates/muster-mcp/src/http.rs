@@ -277,14 +277,14 @@ where
         };
         match event {
             ConnectionEvent::Served(served) => break served,
-            ConnectionEvent::Tick if is_evicted && place.busy.is_idle() => break Ok(()),
+            ConnectionEvent::Tick if is_evicted && place.busy.makes_room() => break Ok(()),
             // The connection is polled again, and looks at its deadlines.
             ConnectionEvent::Tick => (),
             ConnectionEvent::Evicted => {
                 // A request may have arrived since; it is answered, and the connection closes after it.
                 is_evicted = true;
                 connection.as_mut().graceful_shutdown();
-                if place.busy.is_idle() {
+                if place.busy.makes_room() {
                     break Ok(());
                 }
             }

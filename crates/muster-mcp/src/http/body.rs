@@ -11,12 +11,17 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::connections::InService;
+use super::connections::{InService, StandingStream};
 
 /// A source of events. Dropping it cancels what produces them.
 pub(super) trait EventSource: Send {
     /// The next event, framed; `None` after the last.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+
+    /// What the source stands for if it has no end of its own; none if it answers a request.
+    fn standing(&self) -> Option<StandingStream> {
+        None
+    }
 }
 
 /// A response body.
@@ -49,6 +54,7 @@ impl EventStream {
     }
 
     pub(super) fn hold(&mut self, in_service: InService) {
+        in_service.stands(self.source.as_ref().and_then(|source| source.standing()));
         self.in_service = Some(in_service);
     }
 

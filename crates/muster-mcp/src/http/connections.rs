@@ -1,8 +1,9 @@
 //! The open connections: how many, of which peers, and which of them make room for new ones.
 //!
 //! A connection without a request in service or a response to read is closed when another needs its place, so that silent
-//! clients cannot keep others out. Beyond the limit a few connections are still accepted, to answer
-//! `/health`, and to tell other clients that the server is busy.
+//! clients cannot keep others out. Without such a connection the newest event stream makes room on which no client waits for
+//! a response: in a flood of streams that is one of the flood. Beyond the limit a few connections are still accepted, to
+//! answer `/health`, and to tell other clients that the server is busy.
 
 use std::{
     collections::BTreeMap,
@@ -17,6 +18,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::sessions::HttpSession;
 use crate::lock::Lock;
 
 /// The number of connections beyond the limit.
@@ -112,6 +114,27 @@ struct Activity {
     /// Since when the socket takes no further bytes; `None` if it does.
     blocked: Lock<Option<Instant>>,
     is_blocked: AtomicBool,
+    /// The event stream that the connection carries, if its client can do without it.
+    standing: Lock<Option<StandingStream>>,
+}
+
+/// An event stream that is open until somebody closes it.
+#[derive(Debug)]
+pub(super) enum StandingStream {
+    /// It tells of changes.
+    Changes,
+    /// It carries all messages of a session, also responses.
+    Session(Arc<HttpSession>),
+}
+
+impl StandingStream {
+    /// Whether the client waits for no response on it.
+    fn is_quiet(&self) -> bool {
+        match self {
+            Self::Changes => true,
+            Self::Session(session) => session.is_quiet(),
+        }
+    }
 }
 
 /// A request in service, until it is dropped.
@@ -122,6 +145,16 @@ impl Busy {
     pub(super) fn begin(&self) -> InService {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         InService(self.clone())
+    }
+
+    /// Whether the connection may be closed for another one.
+    pub(super) fn makes_room(&self) -> bool {
+        self.is_idle() || self.is_quiet()
+    }
+
+    /// Whether the connection serves nothing but an event stream on which no response is awaited.
+    fn is_quiet(&self) -> bool {
+        self.0.standing.lock().as_ref().is_some_and(StandingStream::is_quiet)
     }
 
     /// The socket takes no bytes now, and some are left.
@@ -155,8 +188,16 @@ impl Busy {
     }
 }
 
+impl InService {
+    /// The request has become an event stream that is open until somebody closes it.
+    pub(super) fn stands(&self, stream: Option<StandingStream>) {
+        *self.0.0.standing.lock() = stream;
+    }
+}
+
 impl Drop for InService {
     fn drop(&mut self) {
+        self.stands(None);
         self.0.0.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -205,21 +246,26 @@ impl Connections {
 }
 
 impl Table {
-    /// Closes the oldest idle connection of a peer, by default of the one with the most connections. In
-    /// a flood of connections the search ends with the first ones.
+    /// Closes the oldest idle connection, or else the newest one with a quiet stream, of a peer: by default of the one with
+    /// the most connections, or else of any. In a flood of connections the search ends with the first ones.
     fn evict(&mut self, of: Option<IpAddr>) -> bool {
         let most = self.by_peer.iter().max_by_key(|(_, open)| **open).map(|(peer, _)| *peer);
-        let oldest_idle = |peer: Option<IpAddr>| {
-            self.open.values().find(|open| {
-                peer.is_none_or(|peer| peer == open.peer)
-                    && open.busy.is_idle()
-                    && !open.evicted.is_cancelled()
-            })
+        let is_of = |open: &&OpenConnection, peer: Option<IpAddr>| {
+            peer.is_none_or(|peer| peer == open.peer) && !open.evicted.is_cancelled()
         };
-        let found = oldest_idle(of.or(most)).or_else(|| match of {
-            Some(_) => None,
-            None => oldest_idle(None),
-        });
+        let oldest_idle = |peer| {
+            let mut oldest = self.open.values();
+            oldest.find(|open| is_of(open, peer) && open.busy.is_idle())
+        };
+        let newest_quiet = |peer| {
+            let mut newest = self.open.values().rev();
+            newest.find(|open| is_of(open, peer) && open.busy.is_quiet())
+        };
+        let anybody = || if of.is_none() { oldest_idle(None) } else { None };
+        let found = oldest_idle(of.or(most))
+            .or_else(anybody)
+            .or_else(|| newest_quiet(of.or(most)))
+            .or_else(|| if of.is_none() { newest_quiet(None) } else { None });
         if let Some(open) = found {
             open.evicted.cancel();
         }
@@ -257,7 +303,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Connections, READ_TIMEOUT, RESERVE, Service};
+    use super::{Connections, READ_TIMEOUT, RESERVE, Service, StandingStream};
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -294,6 +340,29 @@ mod tests {
         reading.busy.write_proceeded();
         assert_eq!(connections.admit(local).unwrap().service, Service::Full);
         assert!(reading.evicted.is_cancelled());
+    }
+
+    #[test]
+    fn the_newest_quiet_stream_makes_room_where_nothing_is_idle() {
+        let connections = Connections::new(2, Arc::default());
+        let local = ip("127.0.0.1");
+        let streams = [(), ()].map(|()| {
+            let place = connections.admit(local).unwrap();
+            let request = place.busy.begin();
+            request.stands(Some(StandingStream::Changes));
+            (place, request)
+        });
+        let third = connections.admit(local).unwrap();
+        assert_eq!(third.service, Service::Full);
+        let evicted = streams.each_ref().map(|(place, _)| place.evicted.is_cancelled());
+        assert_eq!(evicted, [false, true]);
+        assert!(streams[1].0.busy.makes_room());
+        // The other one answers a request again.
+        let [(first, stream), _] = streams;
+        drop(stream);
+        let _request = (first.busy.begin(), third.busy.begin());
+        assert!(!first.busy.makes_room());
+        assert_eq!(connections.admit(local).unwrap().service, Service::HealthOnly);
     }
 
     #[test]

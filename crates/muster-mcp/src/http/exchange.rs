@@ -15,6 +15,7 @@ use super::{
     body::{Body, EventSource, EventStream, event},
     call_limits::TooMany,
     coarse_timer::CoarseDeadline,
+    connections::StandingStream,
     event_log::EventLog,
     responses,
     serving::Serving,
@@ -163,5 +164,10 @@ impl EventSource for ResponseEvents {
             Outgoing::Comment(comment) => Some(comment),
             Outgoing::Message(line) | Outgoing::Response(line) => Some(event(&line)),
         })
+    }
+
+    fn standing(&self) -> Option<StandingStream> {
+        let is_listening = self.serving.as_ref().is_some_and(Serving::is_listening);
+        is_listening.then_some(StandingStream::Changes)
     }
 }

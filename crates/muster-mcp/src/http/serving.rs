@@ -39,6 +39,8 @@ pub(super) struct Serving {
     /// The session of a legacy request.
     session: Option<Arc<HttpSession>>,
     call: Option<CallPlace>,
+    /// Whether it is a subscription, which has no end of its own.
+    is_listening: bool,
 }
 
 /// A request that is cut off, as far as its answer needs it.
@@ -87,7 +89,8 @@ impl Serving {
             let shutdown = listener.as_ref().map_or(&serving.draining, |listener| &listener.ended);
             Some(serving.server.serve(&caller, channel, shutdown, request).await)
         };
-        Self { app, request: cut, future: Some(Box::pin(future)), session: None, call: None }
+        let future: Option<ResponseFuture> = Some(Box::pin(future));
+        Self { app, request: cut, future, session: None, call: None, is_listening }
     }
 
     pub(super) fn legacy(
@@ -100,13 +103,19 @@ impl Serving {
         let cut = CutRequest::of(&request);
         let future = serve_in_session(Arc::clone(app), session, caller, channel, request);
         let (app, session) = (Arc::clone(app), Some(Arc::clone(session)));
-        Self { app, request: cut, future: Some(Box::pin(future)), session, call: None }
+        let future: Option<ResponseFuture> = Some(Box::pin(future));
+        Self { app, request: cut, future, session, call: None, is_listening: false }
     }
 
     /// Counts the request as a call until it ends.
     pub(super) fn holding(mut self, call: Option<CallPlace>) -> Self {
         self.call = call;
         self
+    }
+
+    /// Whether the request is a subscription.
+    pub(super) const fn is_listening(&self) -> bool {
+        self.is_listening
     }
 
     /// The id of the request.

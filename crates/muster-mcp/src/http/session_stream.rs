@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     body::{EventSource, event},
+    connections::StandingStream,
     sessions::HttpSession,
 };
 use crate::change_notifications;
@@ -59,6 +60,10 @@ impl EventSource for SessionStream {
         }
         let line = std::task::ready!(self.session.waiting.lock().poll_recv(cx));
         Poll::Ready(line.map(|line| event(&line)))
+    }
+
+    fn standing(&self) -> Option<StandingStream> {
+        Some(StandingStream::Changes)
     }
 }
 

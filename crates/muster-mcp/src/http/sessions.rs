@@ -179,6 +179,11 @@ impl HttpSession {
         self.pending.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0
     }
 
+    /// Whether its client waits for no response.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
     /// Since when the session is idle; `None` while it is in use.
     fn idle_since(&self) -> Option<Instant> {
         (!self.is_in_use()).then(|| *self.used.lock())

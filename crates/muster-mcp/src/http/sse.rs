@@ -19,6 +19,7 @@ use super::{
     App,
     body::{Body, EventSource, EventStream, event},
     call_limits::{CallPlace, CallerKey, TooMany},
+    connections::StandingStream,
     responses,
     route::{cancelled_id, malformed_message},
     serving,
@@ -92,6 +93,10 @@ impl EventSource for SseStream {
             return Poll::Ready(Some(event(&line)));
         }
         self.ended.as_mut().poll(cx).map(|()| None)
+    }
+
+    fn standing(&self) -> Option<StandingStream> {
+        Some(StandingStream::Session(Arc::clone(&self.session)))
     }
 }
 
