@@ -74,6 +74,8 @@ mod hostile_servers;
 mod injection;
 #[path = "suite/login.rs"]
 mod login;
+#[path = "suite/login_attacks.rs"]
+mod login_attacks;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/mistakes.rs"]

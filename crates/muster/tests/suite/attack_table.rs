@@ -47,6 +47,10 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a rule for one OAuth client lets in another",
+        &["muster-config/src/policy/tests/callers.rs::an_entry_names_the_clients_of_logins"],
+    ),
+    (
         "a rule for one server's tool lets in another server's",
         &["hostile_servers::a_rule_for_a_tool_of_one_server_shows_no_tool_of_another"],
     ),
@@ -55,6 +59,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         "an agent writes or runs code on a gateway that nobody configured",
         &[
             "exposure::an_unconfigured_gateway_only_reads_and_only_here",
+            "exposure::an_agent_of_an_empty_folder_only_reads",
             "exposure::tools_that_write_are_switched_on_by_name",
         ],
     ),
@@ -92,6 +97,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
             "option_injection::an_operand_that_begins_with_a_dash_runs_nothing",
             "option_injection::the_end_of_options_protects_what_follows",
             "option_injection::bundled_tools_take_no_options_from_callers",
+            "option_injection::bundled_operands_are_guarded",
             "option_injection::validate_names_unguarded_operands",
         ],
     ),
@@ -168,6 +174,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
     (
         "the link of a login at a server gives its sender the account of somebody else",
         &[
+            "login_attacks::the_link_of_a_login_gives_nobody_the_account_of_somebody_else",
             "muster-auth/tests/suite/login_links.rs::a_login_link_works_only_for_the_user_who_asked_for_it",
             "muster-auth/tests/suite/login_links.rs::a_browser_without_a_login_is_asked_for_one",
         ],
@@ -190,6 +197,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
     (
         "invalid tokens flood the identity provider",
         &[
+            "login_attacks::invalid_tokens_do_not_flood_the_provider",
             "muster-auth/tests/suite/token_faults.rs::invalid_opaque_tokens_do_not_flood_the_provider",
             "muster-auth/tests/suite/token_faults.rs::opaque_tokens_of_the_provider",
         ],
@@ -197,21 +205,34 @@ const ATTACKS: &[(&str, &[&str])] = &[
     (
         "a client registers the gateway's own callback, or a scheme that a system acts on",
         &[
+            "login_attacks::clients_register_neither_the_gateways_callback_nor_schemes_that_systems_act_on",
             "muster-auth/tests/suite/our_faults.rs::the_gateways_own_callback_is_a_redirect_uri_in_tests_only",
             "muster-auth/tests/suite/our_faults.rs::registrations",
         ],
     ),
     (
         "the consent page shows another name than the client's",
-        &["muster-auth/tests/suite/our_faults.rs::the_consent_page_shows_hidden_characters"],
+        &[
+            "login_attacks::clients_register_neither_the_gateways_callback_nor_schemes_that_systems_act_on",
+            "muster-auth/tests/suite/our_faults.rs::the_consent_page_shows_hidden_characters",
+        ],
     ),
     (
         "a challenge or a callback is read in two ways",
         &[
+            "login::a_login_from_start_to_end",
+            "login::logins_that_fail",
             "muster-auth/src/oauth/challenge.rs::parameters_inside_quoted_strings_are_not_parameters",
             "muster-auth/src/oauth/callback.rs::parameters_must_not_be_repeated",
             "muster-client/src/login/callback_server.rs::repeated_parameters_are_refused",
             "muster-auth/tests/suite/login_faults.rs::callback_parameters",
+        ],
+    ),
+    (
+        "a gateway that fails, or somebody in its place, makes the command line forget its login",
+        &[
+            "login::any_command_logs_in_where_it_has_to",
+            "login::the_bridge_forgets_a_token_only_if_it_is_invalid",
         ],
     ),
     // Disclosure and forgery.
@@ -241,6 +262,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         &[
             "processes::stored_outputs_are_removed_with_the_server_and_stale_ones_by_the_next",
             "muster-exec/src/private_dir.rs::a_directory_is_private_and_stale_ones_are_removed",
+            "disclosure::what_a_gateway_stores_is_private",
             "muster-engine/src/events/tests.rs::what_happened_is_found_newest_first",
             "disclosure::the_history_of_the_repl_is_private",
         ],
@@ -252,6 +274,18 @@ const ATTACKS: &[(&str, &[&str])] = &[
     (
         "a server answers for another server's resource",
         &["hostile_servers::a_resource_is_listed_once_and_answered_by_its_server"],
+    ),
+    (
+        "an operator weakens the gateway without knowing",
+        &[
+            "access::an_address_for_other_machines_needs_logins_tokens_or_insistence",
+            "doctor::the_gateway_and_its_port",
+            "doctor::what_a_policy_or_a_server_gives_away_is_told",
+            "muster-client/src/doctor/access.rs::unsafe_settings_are_found",
+            "muster-client/src/doctor/access.rs::files_that_others_can_read_or_write_are_found",
+            "muster-client/src/doctor/exposure.rs::servers_that_get_or_send_more_than_they_should_are_found",
+            "muster-engine/src/wide_grants.rs::rights_of_operators_for_agents_and_everybody_are_found",
+        ],
     ),
     // Updates.
     (

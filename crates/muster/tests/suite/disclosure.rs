@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -173,4 +174,54 @@ fn the_history_of_the_repl_is_private() {
     let mode = |name: &str| fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777;
     let state = ".local/state/muster";
     assert_eq!((mode(state), mode(&format!("{state}/agent_history"))), (0o700, 0o600));
+}
+
+#[test]
+fn what_a_gateway_stores_is_private() {
+    let class = "serviceConfig:\n  lifecycleTools:\n    start: {tool: cli_say, args: {word: a}}\n    stop: {tool: cli_say}\n";
+    let config = "aggregator: {port: 0}\nclis: {bundled: none}\nhistory: {arguments: full}\n";
+    let steps = "steps: [{id: a, tool: cli_say, args: {word: b}}]\n";
+    let gateway = Gateway::start_by(
+        "umask 000 && exec \"$0\" \"$@\"",
+        &[
+            ("config.yaml", config),
+            ("clis/demo.yaml", CLI),
+            ("serviceclasses/c.yaml", class),
+            ("workflows/w.yaml", steps),
+        ],
+    );
+    let session = gateway.session();
+    let call = |tool: &str, arguments| {
+        let answer = gateway.call_tool(&session, tool, arguments);
+        assert_eq!(answer["isError"], false, "{tool}: {answer}");
+        answer.to_string()
+    };
+    call("workflow_w", json!({}));
+    let server = json!({"name": "s", "type": "sse", "url": "http://localhost:1/sse", "headers": {"X-Api-Key": "k"}});
+    call("core_mcpserver_create", server);
+    let params = json!({"name": "call_tool", "arguments": {"name": "cli_say", "max_tokens": 300,
+        "arguments": {"word": "w".repeat(20_000)}}});
+    let stored = gateway.ask(&session, "tools/call", params).to_string();
+    assert!(stored.contains("out_"), "{stored}");
+    let state = gateway.folder.file("state");
+    // They are written in the background.
+    for folder in ["events", "workflow_executions"] {
+        while !fs::read_dir(state.join(folder)).is_ok_and(|mut files| files.next().is_some()) {}
+    }
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    let (mut seen, mut folders) = (Vec::new(), vec![state.clone()]);
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            seen.push(path.strip_prefix(&state).unwrap().display().to_string());
+            match path.is_dir() {
+                true => folders.push(path),
+                false => assert_eq!(mode(&path) & 0o077, 0, "{}", path.display()),
+            }
+        }
+    }
+    for part in ["events/events-", "workflow_executions/", "outputs/"] {
+        assert!(seen.iter().any(|name| name.starts_with(part)), "{part}: {seen:?}");
+    }
+    assert_eq!(mode(&gateway.folder.file("mcpservers/s.yaml")) & 0o077, 0);
 }

@@ -64,6 +64,63 @@ fn an_unconfigured_gateway_only_reads_and_only_here() {
     }
 }
 
+/// What agents may do besides reading: their own logins at servers.
+const NOT_READING: [&str; 2] = ["core_auth_login", "core_auth_logout"];
+
+#[test]
+fn an_agent_of_an_empty_folder_only_reads() {
+    let gateway = Gateway::start_private(&[BARE], &[]);
+    let session = gateway.session();
+    let ask = |tool: &str, arguments: Value| {
+        gateway.ask(&session, "tools/call", json!({"name": tool, "arguments": arguments}))["result"]
+            .clone()
+    };
+    let mut names = Vec::new();
+    loop {
+        let page = ask("list_tools", json!({"limit": 50, "offset": names.len()}));
+        let text = page["content"][0]["text"].as_str().unwrap();
+        let page: Value = serde_json::from_str(text).unwrap();
+        let tools = page["tools"].as_array().unwrap();
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        if tools.is_empty() || names.len() as u64 >= page["total"].as_u64().unwrap() {
+            break;
+        }
+    }
+    let core = ask("list_core_tools", json!({"include_schema": false}));
+    let core: Value = serde_json::from_str(core["content"][0]["text"].as_str().unwrap()).unwrap();
+    let core = core["tools"].as_array().unwrap().iter();
+    names.extend(core.map(|tool| tool["name"].as_str().unwrap().to_owned()));
+    assert!(names.iter().any(|name| name == "cli_files_head"), "{names:?}");
+    assert!(names.iter().any(|name| name == "core_mcpserver_list"), "{names:?}");
+    for name in &names {
+        let said = ask("describe_tool", json!({"name": name})).to_string();
+        let effect = said.split_once(r#"\"effect\":\""#).unwrap_or_else(|| panic!("{said}")).1;
+        let effect = effect.split('\\').next().unwrap();
+        assert!(effect == "read" || NOT_READING.contains(&&**name), "{name}: {effect}");
+    }
+    // Whatever is not listed cannot be called either, on any path.
+    let bundled = muster::bundled::CONFIGS.iter();
+    let bundled =
+        bundled.flat_map(|(_, text)| muster_config::cli::parse(text).unwrap().value.tools);
+    let hidden =
+        bundled.filter(|tool| !tool.is_local_read()).map(|tool| format!("cli_{}", tool.name));
+    let mut refused = 0;
+    for name in hidden.chain(["core_mcpserver_create", "core_workflow_create"].map(str::to_owned)) {
+        let said = gateway.call_tool(&session, &name, json!({})).to_string();
+        assert!(said.contains("not found"), "{name}: {said}");
+        for (tool, arguments) in [
+            ("call_tools", json!({"calls": [{"name": name}]})),
+            ("run_steps", json!({"steps": [{"id": "a", "tool": name}]})),
+        ] {
+            let said = ask(tool, arguments).to_string();
+            let is_unknown = said.contains("not found") || said.contains("there is no tool");
+            assert!(is_unknown, "{tool} {name}: {said}");
+        }
+        refused += 1;
+    }
+    assert!(refused > 30, "{refused}");
+}
+
 #[test]
 fn tools_that_write_are_switched_on_by_name() {
     let gateway = Gateway::start(&[BARE], &[]);

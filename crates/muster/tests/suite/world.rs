@@ -17,6 +17,7 @@ use muster_scenario::{
     oauth::{
         config::{Feature, GuardConfig, MockProviderConfig},
         provider::Provider,
+        records::UserIdentity,
         resource_guard::ResourceGuard,
     },
     scenario::MockTransport,
@@ -35,6 +36,7 @@ tools:
 pub(crate) struct World {
     pub(crate) home: Folder,
     pub(crate) gateway: u16,
+    access: &'static str,
     pub(crate) callback: u16,
     child: Child,
     pipe: PathBuf,
@@ -48,8 +50,17 @@ fn free_port() -> u16 {
 }
 
 impl World {
-    /// One with servers of these names behind the gateway.
+    /// One with servers of these names behind the gateway. All its users are operators.
     pub(crate) fn new(servers: &[&str]) -> Self {
+        Self::with_access("open", servers)
+    }
+
+    /// The same with the access mode that gateways have by default.
+    pub(crate) fn private(servers: &[&str]) -> Self {
+        Self::with_access("private", servers)
+    }
+
+    fn with_access(access: &'static str, servers: &[&str]) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -95,9 +106,9 @@ impl World {
         fs::write(&opener, format!("#!/bin/sh\nprintf '%s\\n' \"$1\" > {}\n", pipe.display()))
             .unwrap();
         fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
-        let child = launch(&home, gateway);
+        let child = launch(&home, gateway, access);
         let callback = free_port();
-        Self { home, gateway, callback, child, pipe, provider, vaults, _runtime: runtime }
+        Self { home, gateway, access, callback, child, pipe, provider, vaults, _runtime: runtime }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -151,11 +162,22 @@ impl World {
         fs::read_to_string(&self.pipe).unwrap().trim().to_owned()
     }
 
+    /// The token of a user who has logged in elsewhere. Without a name it is the one who logs in with a browser here.
+    pub(crate) fn token_of(&self, name: Option<&str>) -> String {
+        let identity = name.map_or_else(UserIdentity::default, UserIdentity::named);
+        self.provider.state().mint(&identity, "openid email").access
+    }
+
+    /// How often the provider was asked for something.
+    pub(crate) fn asked_provider_for(&self, what: &str) -> u64 {
+        self.provider.state().log()["requests"][what].as_u64().unwrap_or_default()
+    }
+
     /// The gateway ends, and with it every token that it made; another one takes its place.
     pub(crate) fn restart_gateway(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
-        self.child = launch(&self.home, self.gateway);
+        self.child = launch(&self.home, self.gateway, self.access);
     }
 
     fn said(&self, output: &std::process::Output) -> String {
@@ -201,12 +223,12 @@ fn settings(port: u16, issuer: &str) -> String {
     json!({"aggregator": aggregator, "clis": {"bundled": "none"}}).to_string()
 }
 
-fn launch(home: &Folder, port: u16) -> Child {
+fn launch(home: &Folder, port: u16, access: &str) -> Child {
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(home.file("gateway"))
         .env("MUSTER_STATE_PATH", home.file("state"))
-        .env("MUSTER_ACCESS", "open")
+        .env("MUSTER_ACCESS", access)
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -224,6 +246,17 @@ fn launch(home: &Folder, port: u16) -> Child {
 /// Logs in at an address as a user does, until a page has no more to ask.
 pub(crate) fn agree(url: &str) -> String {
     Browser::default().visit(url)
+}
+
+/// Opens an address in a browser that nobody has used before, and does nothing there: the last page, and its status.
+pub(crate) fn look(url: &str) -> (u16, String) {
+    let (mut browser, mut url) = (Browser::default(), url.to_owned());
+    loop {
+        match browser.send(&url, None) {
+            (_, Some(to), _) => url = joined(&url, &to),
+            (status, None, page) => return (status, page),
+        }
+    }
 }
 
 /// A browser without a window: it has cookies, follows redirects, and allows what it is asked.
@@ -253,6 +286,13 @@ impl Browser {
 
     /// Where the answer leads, and the page in it.
     fn fetch(&mut self, url: &str, form: Option<String>) -> (Option<String>, String) {
+        let (status, location, page) = self.send(url, form);
+        assert!(status < 400, "{status}: {page}");
+        (location, page)
+    }
+
+    /// The status of the answer, where it leads, and the page in it.
+    fn send(&mut self, url: &str, form: Option<String>) -> (u16, Option<String>, String) {
         let rest = url.strip_prefix("http://").unwrap_or_else(|| panic!("{url}"));
         let (host, path) = rest.split_once('/').unwrap();
         let port: u16 = host.rsplit_once(':').unwrap().1.parse().unwrap();
@@ -272,7 +312,7 @@ impl Browser {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, page) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(!head.starts_with("HTTP/1.1 4") && !head.starts_with("HTTP/1.1 5"), "{answer}");
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let mut location = None;
         for line in head.lines() {
             let Some((name, value)) = line.split_once(": ") else { continue };
@@ -282,7 +322,7 @@ impl Browser {
                 _ => (),
             }
         }
-        (location, page.to_owned())
+        (status, location, page.to_owned())
     }
 }
 
