@@ -12,7 +12,7 @@ use muster_fuzz::{run, targets::TARGETS};
 
 /// The executions of each target by default: a few seconds.
 const DEFAULT_RUNS: u64 = 20_000;
-/// How long one execution may take, also without optimization on a busy machine.
+/// How much processor time one execution may take, also without optimization.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {

@@ -84,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-config",
             "muster-core",
+            "muster-exec",
             "muster-gateway",
             "muster-mcp",
             "muster-net",
