@@ -54,7 +54,9 @@ impl EventStream {
     }
 
     pub(super) fn hold(&mut self, in_service: InService) {
-        in_service.stands(self.source.as_ref().and_then(|source| source.standing()));
+        if let Some(stream) = self.source.as_ref().and_then(|source| source.standing()) {
+            in_service.stands(stream);
+        }
         self.in_service = Some(in_service);
     }
 

@@ -116,6 +116,7 @@ struct Activity {
     is_blocked: AtomicBool,
     /// The event stream that the connection carries, if its client can do without it.
     standing: Lock<Option<StandingStream>>,
+    is_standing: AtomicBool,
 }
 
 /// An event stream that is open until somebody closes it.
@@ -154,7 +155,8 @@ impl Busy {
 
     /// Whether the connection serves nothing but an event stream on which no response is awaited.
     fn is_quiet(&self) -> bool {
-        self.0.standing.lock().as_ref().is_some_and(StandingStream::is_quiet)
+        self.0.is_standing.load(Ordering::Relaxed)
+            && self.0.standing.lock().as_ref().is_some_and(StandingStream::is_quiet)
     }
 
     /// The socket takes no bytes now, and some are left.
@@ -190,14 +192,18 @@ impl Busy {
 
 impl InService {
     /// The request has become an event stream that is open until somebody closes it.
-    pub(super) fn stands(&self, stream: Option<StandingStream>) {
-        *self.0.0.standing.lock() = stream;
+    pub(super) fn stands(&self, stream: StandingStream) {
+        *self.0.0.standing.lock() = Some(stream);
+        self.0.0.is_standing.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.stands(None);
+        if self.0.0.is_standing.load(Ordering::Relaxed) {
+            self.0.0.is_standing.store(false, Ordering::Relaxed);
+            *self.0.0.standing.lock() = None;
+        }
         self.0.0.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -349,7 +355,7 @@ mod tests {
         let streams = [(), ()].map(|()| {
             let place = connections.admit(local).unwrap();
             let request = place.busy.begin();
-            request.stands(Some(StandingStream::Changes));
+            request.stands(StandingStream::Changes);
             (place, request)
         });
         let third = connections.admit(local).unwrap();
