@@ -25,6 +25,8 @@ pub(super) const TARGET: FuzzTarget = FuzzTarget {
         "$['items'][*]['id','name']",
         "$.items[?count(@.tags[*]) == 2 || match(@.name, 'item [0-9]')]",
         "$.items[?@.id == $.deep[0][0][0][0][0][0]]",
+        "$['items'][*]['name\\u",
+        "$['\\ud83d\\ud",
     ],
     tokens: &[
         "$", "@", ".", "..", "*", "[", "]", "[?", "(", ")", "&&", "||", "!", "==", "<=", ",", ":",

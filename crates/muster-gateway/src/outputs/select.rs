@@ -219,6 +219,10 @@ impl StoredOutput {
 /// Parses a path. The error is a message for the caller.
 pub(super) fn parse(path: &str) -> Result<JsonPath, String> {
     check_length(path)?;
+    // The parser panics where a path ends within such an escape.
+    if path.rsplit_once("\\u").is_some_and(|(_, rest)| rest.len() < 2) {
+        return Err("path ends within an escape: `\\u` needs four hexadecimal digits".to_owned());
+    }
     JsonPath::parse(path)
         .map_err(|error| format!("path must be a JSON path such as $.items[0].name: {error}"))
 }
@@ -350,6 +354,18 @@ fn whole(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
 #[cfg(test)]
 mod tests {
     use super::{Step, plain, takes_each_item};
+
+    #[test]
+    fn a_path_that_ends_within_an_escape_is_refused() {
+        for path in
+            ["$['\\u", "$['a\\ud800\\u", "$['\\ud800\\ud", "$['\\uD800\\uDC", "$['\\u00", "$['\\"]
+        {
+            assert!(super::parse(path).is_err(), "{path}");
+        }
+        for path in ["$['\\u00e9']", "$['\\\\u']", "$['\\uD83D\\uDE00']", "$[\"\\\\u\"]"] {
+            assert!(super::parse(path).is_ok(), "{path}");
+        }
+    }
 
     #[test]
     fn paths_that_take_items_by_themselves() {
