@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 29] = [
+pub const ALL: [(&str, &str); 30] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -33,6 +33,10 @@ pub const ALL: [(&str, &str); 29] = [
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "The same, as the whole URL of traces"),
     ("OTEL_EXPORTER_OTLP_HEADERS", "Headers of these requests: `name=value,name=value`"),
     ("OTEL_SERVICE_NAME", "The name of the gateway in traces; default `muster`"),
+    (
+        "OTEL_RESOURCE_ATTRIBUTES",
+        "Attributes of the gateway in traces: `service.instance.id=west-1,deployment.environment.name=test`",
+    ),
     (
         "OTEL_TRACES_SAMPLER_ARG",
         "The part of traces that is recorded, from 0 to 1; overrides `traces.samplePercent` in config.yaml",

@@ -15,6 +15,7 @@ use crate::{
     json::Raw,
     name::ToolName,
     policy::Policy,
+    request::RequestError,
     trace_context::SpanContext,
 };
 
@@ -58,6 +59,8 @@ pub struct FinishedRequest {
     pub tool: String,
     /// How it ended.
     pub status: CallStatus,
+    /// The error of a request without a result.
+    pub error: Option<FinishedError>,
     /// Its span.
     pub span: TraceSpan,
 }
@@ -84,7 +87,7 @@ pub struct FinishedCall {
     /// How it ended.
     pub status: CallStatus,
     /// The error of a call without a result.
-    pub error: Option<String>,
+    pub error: Option<FinishedError>,
     /// The arguments, if the observer wants them and they are short enough.
     pub arguments: Option<Raw>,
     /// The length of the arguments in bytes.
@@ -93,6 +96,35 @@ pub struct FinishedCall {
     pub result_bytes: u64,
     /// Its span, if there are traces.
     pub span: Option<TraceSpan>,
+}
+
+/// The error of a call or a request without a result.
+#[derive(Debug)]
+pub struct FinishedError {
+    /// Its text.
+    pub text: String,
+    /// The code of the protocol error that the server returned, if it returned one.
+    pub code: Option<i64>,
+}
+
+impl From<&CallError> for FinishedError {
+    fn from(error: &CallError) -> Self {
+        let code = match error {
+            CallError::Upstream { code, .. } => Some(*code),
+            _ => None,
+        };
+        Self { text: error.to_string(), code }
+    }
+}
+
+impl From<&RequestError> for FinishedError {
+    fn from(error: &RequestError) -> Self {
+        let code = match error {
+            RequestError::Upstream { code, .. } => Some(*code),
+            _ => None,
+        };
+        Self { text: error.to_string(), code }
+    }
 }
 
 /// How a call ended.

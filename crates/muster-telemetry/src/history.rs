@@ -71,7 +71,7 @@ impl HistoryWriter {
     /// Adds a call to the next write.
     pub(crate) fn add(&mut self, call: &FinishedCall) {
         let arguments = self.arguments.of(call.arguments.as_ref());
-        let error = self.arguments.error(call.error.as_deref());
+        let error = self.arguments.error(call.error.as_ref().map(|error| error.text.as_str()));
         let (effect, rule) = match &call.entry {
             Some(entry) => {
                 let judged = judge(&mut self.judged, entry, &call.policy);

@@ -3,6 +3,7 @@
 //! Names and attributes follow the semantic conventions of OpenTelemetry for MCP and GenAI.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +14,7 @@ use std::{
 use muster_core::{
     catalog::WORKFLOWS_BACKEND,
     hex,
-    observer::{CallStatus, FinishedCall, FinishedRequest, TraceSpan},
+    observer::{CallStatus, FinishedCall, FinishedError, FinishedRequest, TraceSpan},
     trace_context::SpanContext,
 };
 use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
@@ -44,10 +45,10 @@ pub struct TraceOptions {
     pub url: String,
     /// Headers of the requests, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// The name of this service.
-    pub service: String,
     /// The version of the program.
     pub version: &'static str,
+    /// What describes this process, such as `service.name`.
+    pub resource: BTreeMap<String, String>,
     /// The part of traces that is recorded, from 0 to 1, if the client does not decide.
     pub ratio: f64,
 }
@@ -135,7 +136,7 @@ impl Tracer {
         }
         let name = format!("tools/call {}", call.tool);
         let time = (call.began, call.duration);
-        let status = (call.status, call.error.as_deref());
+        let status = (call.status, call.error.as_ref());
         self.queue(span_json(span, &name, kind, time, status, attributes));
     }
 
@@ -154,7 +155,7 @@ impl Tracer {
         }
         let name = format!("tools/call {}", request.tool);
         let time = (request.began, request.duration);
-        let status = (request.status, None);
+        let status = (request.status, request.error.as_ref());
         self.queue(span_json(request.span, &name, SERVER, time, status, attributes));
     }
 
@@ -170,15 +171,24 @@ fn span_json(
     name: &str,
     kind: u8,
     (began, duration): (SystemTime, Duration),
-    (status, error): (CallStatus, Option<&str>),
+    (status, error): (CallStatus, Option<&FinishedError>),
     mut attributes: Vec<Value>,
 ) -> Value {
     let start = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nanos = |time: Duration| time.as_nanos().to_string();
     let is_error = status.is_error();
+    let message = error.map(|error| error.text.as_str()).unwrap_or_default();
     if is_error {
-        let kind = if status == CallStatus::Failed { "tool_error" } else { status.as_str() };
+        let code = error.and_then(|error| error.code).map(|code| code.to_string());
+        let kind = match &code {
+            Some(code) => code,
+            None if status == CallStatus::Failed => "tool_error",
+            None => status.as_str(),
+        };
         attributes.push(text("error.type", kind));
+        if let Some(code) = &code {
+            attributes.push(text("rpc.response.status_code", code));
+        }
     }
     let mut value = json!({
         "traceId": hex::encode(&span.context.trace_id),
@@ -188,7 +198,7 @@ fn span_json(
         "startTimeUnixNano": nanos(start),
         "endTimeUnixNano": nanos(start + duration),
         "attributes": attributes,
-        "status": if is_error { json!({"code": 2, "message": error.unwrap_or_default()}) } else { json!({}) },
+        "status": if is_error { json!({"code": 2, "message": message}) } else { json!({}) },
     });
     if let (Some(parent), Some(members)) = (span.parent, value.as_object_mut()) {
         members.insert("parentSpanId".to_owned(), hex::encode(&parent).into());
@@ -244,8 +254,8 @@ impl TraceExporter {
         if spans.is_empty() {
             return;
         }
-        let TraceOptions { url, headers, service, version, .. } = &self.options;
-        let resource = [text("service.name", service), text("service.version", version)];
+        let TraceOptions { url, headers, version, resource, .. } = &self.options;
+        let resource: Vec<Value> = resource.iter().map(|(key, value)| text(key, value)).collect();
         let scope = json!({"name": "muster", "version": version});
         let body = json!({"resourceSpans": [{
             "resource": {"attributes": resource},

@@ -11,7 +11,7 @@ use muster_core::{
     hex,
     json::Raw,
     name::ToolName,
-    observer::{CallObserver, CallStatus, FinishedCall, TraceSpan},
+    observer::{CallObserver, CallStatus, FinishedCall, FinishedError, TraceSpan},
     policy::{Permitted, Policy},
     spooled::ToolResult,
     trace_context::SpanContext,
@@ -118,11 +118,11 @@ impl<'a> Observation<'a> {
     /// The call is over.
     pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
         let (status, bytes) = judged(result);
-        let error = result.as_ref().err().map(ToString::to_string);
+        let error = result.as_ref().err().map(FinishedError::from);
         self.report(status, bytes, error);
     }
 
-    fn report(&mut self, status: CallStatus, result_bytes: u64, error: Option<String>) {
+    fn report(&mut self, status: CallStatus, result_bytes: u64, error: Option<FinishedError>) {
         self.is_reported = true;
         let (began, instant) = self.began;
         let call = FinishedCall {

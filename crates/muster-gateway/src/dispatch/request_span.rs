@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use muster_core::{
     call::{Caller, Outcome},
     json::Raw,
-    observer::{CallObserver, CallStatus, FinishedRequest, TraceSpan},
+    observer::{CallObserver, CallStatus, FinishedError, FinishedRequest, TraceSpan},
     request::RequestError,
 };
 
@@ -49,10 +49,10 @@ impl<'a> RequestSpan<'a> {
             Ok(Outcome::InputRequired(_)) => CallStatus::NeedsInput,
             Err(_) => CallStatus::Refused,
         };
-        self.report(status);
+        self.report(status, answer.as_ref().err().map(FinishedError::from));
     }
 
-    fn report(&mut self, status: CallStatus) {
+    fn report(&mut self, status: CallStatus, error: Option<FinishedError>) {
         self.is_reported = true;
         let (began, instant) = self.began;
         self.observer.request_finished(FinishedRequest {
@@ -61,6 +61,7 @@ impl<'a> RequestSpan<'a> {
             caller: self.caller.clone(),
             tool: std::mem::take(&mut self.tool),
             status,
+            error,
             span: self.span,
         });
     }
@@ -69,7 +70,7 @@ impl<'a> RequestSpan<'a> {
 impl Drop for RequestSpan<'_> {
     fn drop(&mut self) {
         if !self.is_reported {
-            self.report(CallStatus::Cancelled);
+            self.report(CallStatus::Cancelled, None);
         }
     }
 }

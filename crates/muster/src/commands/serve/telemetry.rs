@@ -1,6 +1,6 @@
 //! The telemetry of a gateway, by its settings and the environment.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use muster_client::env_vars;
 use muster_config::settings::{HistoryArguments, HistorySettings, Settings, TraceSettings};
@@ -70,15 +70,26 @@ fn traces(settings: &TraceSettings) -> Option<TraceOptions> {
     let ratio = env_vars::get("OTEL_TRACES_SAMPLER_ARG").and_then(|ratio| ratio.parse().ok());
     Some(TraceOptions {
         url,
-        headers: headers(&env_vars::get("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default()),
-        service: env_vars::get("OTEL_SERVICE_NAME").unwrap_or_else(|| "muster".to_owned()),
+        headers: pairs(&env_vars::get("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default()),
         version: env!("CARGO_PKG_VERSION"),
+        resource: resource(
+            &env_vars::get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default(),
+            env_vars::get("OTEL_SERVICE_NAME"),
+        ),
         ratio: ratio.unwrap_or_else(|| f64::from(settings.sample_percent) / 100.0),
     })
 }
 
+/// The attributes of the resource: those of the environment, and the name of the service, which is a variable of its own.
+fn resource(attributes: &str, service: Option<String>) -> BTreeMap<String, String> {
+    let own = [("service.name", "muster"), ("service.version", env!("CARGO_PKG_VERSION"))];
+    let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let named = service.map(|name| ("service.name".to_owned(), name));
+    own.into_iter().chain(pairs(attributes)).chain(named).collect()
+}
+
 /// Pairs such as `api-key=x,tenant=y`, with percent-encoded values.
-fn headers(text: &str) -> Vec<(String, String)> {
+fn pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         // `+` is a space in forms, but not here.
@@ -91,12 +102,26 @@ fn headers(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::headers;
+    use super::{pairs, resource};
 
     #[test]
-    fn headers_of_the_environment() {
-        let pairs = headers("api-key=a%20b+c==, tenant = x&y,nothing");
+    fn pairs_of_the_environment() {
+        let found = pairs("api-key=a%20b+c==, tenant = x&y,nothing");
         let expected = [("api-key", "a b+c=="), ("tenant", "x&y")];
-        assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn the_variable_of_the_service_takes_precedence() {
+        for (attributes, service, expected) in [
+            ("", None, "muster"),
+            ("service.name=edge,zone=a", None, "edge"),
+            ("service.name=edge", Some("west"), "west"),
+        ] {
+            let resource = resource(attributes, service.map(str::to_owned));
+            assert_eq!(resource["service.name"], expected, "{attributes}");
+            assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
+            assert_eq!(resource.contains_key("zone"), attributes.contains("zone"));
+        }
     }
 }
