@@ -169,8 +169,10 @@ impl Telemetry {
             }
         }
         page.begin(&DURATION);
+        let bounds = BOUNDS.iter().map(|micros| seconds(*micros)).chain(["+Inf".to_owned()]);
+        let bounds: Vec<String> = bounds.collect();
         for (labels, counts) in rows().filter(|(_, counts)| counts.timed() > 0) {
-            page.histogram(labels, counts);
+            page.histogram(&bounds, labels, counts);
         }
         page.begin(&RESULT);
         for (labels, counts) in rows().filter(|(_, counts)| counts.result_bytes > 0) {
@@ -251,16 +253,18 @@ impl Page {
         self.push(format_args!(" {value}\n"));
     }
 
-    fn histogram(&mut self, labels: [&str; 2], counts: &CallCounts) {
+    fn histogram(&mut self, bounds: &[String], labels: [&str; 2], counts: &CallCounts) {
+        // All that the lines of the buckets have in common is written once, and then copied.
+        let begin = self.text.len();
+        self.text.push_str(DURATION.name);
+        self.text.push_str("_bucket");
+        self.labels(DURATION.labels.iter().copied().zip(labels));
+        let line = self.text.split_off(begin);
+        let line = line.trim_end_matches('}');
         let mut seen = 0;
-        let bounds = BOUNDS.iter().map(|micros| seconds(*micros)).chain(["+Inf".to_owned()]);
-        for (bound, number) in bounds.zip(counts.buckets) {
+        for (bound, number) in bounds.iter().zip(counts.buckets) {
             seen += number;
-            self.text.push_str(DURATION.name);
-            self.text.push_str("_bucket");
-            let le = [("le", bound.as_str())];
-            self.labels(DURATION.labels.iter().copied().zip(labels).chain(le));
-            self.push(format_args!(" {seen}\n"));
+            self.push(format_args!("{line},le=\"{bound}\"}} {seen}\n"));
         }
         self.sample(&DURATION, "_sum", &labels, seconds(counts.micros));
         self.sample(&DURATION, "_count", &labels, seen);

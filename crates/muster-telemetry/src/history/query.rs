@@ -5,6 +5,7 @@
 //! segments are kept in memory.
 
 use std::{
+    collections::VecDeque,
     io,
     path::Path,
     time::{Duration, SystemTime},
@@ -113,11 +114,16 @@ pub(super) fn list(folder: &Path, filter: &CallFilter, limit: usize) -> io::Resu
         let bytes = segment.read()?;
         let Some(reader) = SegmentReader::new(&bytes) else { continue };
         let mut oldest = u64::MAX;
-        let mut found: Vec<StoredCall<'_>> = Vec::new();
+        // The newest calls are the last of the segment. One more than fit says that there are more.
+        let wanted = limit - calls.len() + 1;
+        let mut found: VecDeque<StoredCall<'_>> = VecDeque::new();
         for call in reader {
             oldest = oldest.min(call.began);
             if matcher.takes(&call) {
-                found.push(call);
+                if found.len() == wanted {
+                    found.pop_front();
+                }
+                found.push_back(call);
             }
         }
         for call in found.iter().rev() {
@@ -165,14 +171,21 @@ pub(super) fn stats(
         let bytes = segment.read()?;
         let Some(reader) = SegmentReader::new(&bytes) else { continue };
         let (mut oldest, mut calls) = (u64::MAX, 0);
-        let taken = CallSums::of(reader.filter(|call| {
+        let mut taken = CallSums::default();
+        for call in reader {
             oldest = oldest.min(call.began);
             calls += 1;
-            matcher.takes(call)
-        }));
-        sums.merge(&taken);
-        if taken.calls() == calls && newest != Some(segment.first) {
-            known.put(segment.first, taken);
+            if matcher.takes(&call) {
+                taken.add(&call);
+            }
+        }
+        if sums.calls() == 0 && newest == Some(segment.first) {
+            sums = taken;
+        } else {
+            sums.merge(&taken);
+            if taken.calls() == calls && newest != Some(segment.first) {
+                known.put(segment.first, taken);
+            }
         }
         if oldest.saturating_add(24 * HOUR) < matcher.since {
             break;

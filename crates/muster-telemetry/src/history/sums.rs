@@ -3,8 +3,9 @@
 //! A segment never changes once the next one has begun, so that its calls are counted once: a page that shows the numbers
 //! of a day every few seconds would otherwise read the whole history each time.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
+use indexmap::IndexMap;
 use muster_api::calls::{CallStats, CallTotals, HourCalls, ToolCalls};
 use muster_core::{lock::Lock, observer::CallStatus};
 
@@ -16,7 +17,7 @@ use super::{
 /// The length of an hour in microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
 /// The number of tools in all segments that are kept. The oldest segments beyond it are counted again each time.
-const MAX_TOOLS: usize = 16 * 1024;
+const MAX_TOOLS: usize = 64 * 1024;
 
 /// The numbers of whole segments, by the id of their first call.
 #[derive(Debug, Default)]
@@ -29,21 +30,19 @@ impl SegmentSums {
     }
 
     /// Keeps the numbers of a segment, and evicts the oldest ones if there are too many.
-    pub(super) fn put(&self, first: u64, mut sums: CallSums) {
+    pub(super) fn put(&self, first: u64, sums: CallSums) {
         let mut known = self.0.lock();
         // Most tools are called in every segment.
-        if let Some((_, newest)) = known.last_key_value() {
-            let tools = std::mem::take(&mut sums.tools).into_iter();
-            let shared =
-                |name| newest.tools.get_key_value(&name).map_or(name, |(same, _)| same.clone());
-            sums.tools = tools.map(|(name, sum)| (shared(name), sum)).collect();
-        }
+        let sums = match known.last_key_value() {
+            Some((_, newest)) => sums.sharing_names(newest),
+            None => sums,
+        };
         known.insert(first, Arc::new(sums));
-        let mut kept: usize = known.values().map(|sums| sums.tools.len()).sum();
+        let mut kept: usize = known.values().map(|sums| sums.tools()).sum();
         while kept > MAX_TOOLS
             && let Some((_, oldest)) = known.pop_first()
         {
-            kept -= oldest.tools.len();
+            kept -= oldest.tools();
         }
     }
 
@@ -53,34 +52,38 @@ impl SegmentSums {
     }
 }
 
+/// The calls of tools by server and tool. Hashed: a history has ten thousand names, which are looked up with every call.
+type ToolSums = IndexMap<Arc<str>, IndexMap<Arc<str>, Sum>>;
+
+/// The calls of a tool, its server and the tool.
+type Named<'a> = (&'a Sum, &'a Arc<str>, &'a Arc<str>);
+
 /// Some calls in numbers: all, by tool, and by hour.
 #[derive(Debug, Default)]
 pub(super) struct CallSums {
     total: Sum,
-    tools: BTreeMap<(Arc<str>, Arc<str>), Sum>,
+    tools: ToolSums,
     hours: BTreeMap<u64, Sum>,
     /// When the first and the last of them began.
     pub(super) began: Option<(u64, u64)>,
 }
 
+/// The value of a name, which is copied if it is new.
+fn entry<'a, V: Default>(map: &'a mut IndexMap<Arc<str>, V>, name: &str) -> &'a mut V {
+    // Found or just inserted.
+    let at = map.get_index_of(name).unwrap_or_else(|| map.insert_full(name.into(), V::default()).0);
+    &mut map[at]
+}
+
 impl CallSums {
-    /// The numbers of some calls of one segment.
-    pub(super) fn of<'a>(calls: impl Iterator<Item = StoredCall<'a>>) -> Self {
-        let mut sums = Self::default();
-        let mut tools: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
-        for call in calls {
-            let (first, last) = sums.began.unwrap_or((call.began, call.began));
-            sums.began = Some((first.min(call.began), last.max(call.began)));
-            let sum = Sum::of(&call);
-            sums.total.merge(&sum);
-            tools.entry((call.server, call.tool)).or_default().merge(&sum);
-            sums.hours.entry(call.began / HOUR).or_default().merge(&sum);
-        }
-        let named = |((server, tool), sum): ((&str, &str), Sum)| {
-            ((Arc::from(server), Arc::from(tool)), sum)
-        };
-        sums.tools = tools.into_iter().map(named).collect();
-        sums
+    /// Adds a call.
+    pub(super) fn add(&mut self, call: &StoredCall<'_>) {
+        let (first, last) = self.began.unwrap_or((call.began, call.began));
+        self.began = Some((first.min(call.began), last.max(call.began)));
+        let sum = Sum::of(call);
+        self.total.merge(&sum);
+        entry(entry(&mut self.tools, call.server), call.tool).merge(&sum);
+        self.hours.entry(call.began / HOUR).or_default().merge(&sum);
     }
 
     /// The number of calls.
@@ -88,13 +91,24 @@ impl CallSums {
         self.total.calls
     }
 
+    /// The number of tools.
+    fn tools(&self) -> usize {
+        self.tools.values().map(IndexMap::len).sum()
+    }
+
     /// Adds other calls.
     pub(super) fn merge(&mut self, other: &Self) {
         self.total.merge(&other.total);
-        for (name, sum) in &other.tools {
-            match self.tools.get_mut(name) {
-                Some(known) => known.merge(sum),
-                None => drop(self.tools.insert(name.clone(), *sum)),
+        for (server, sums) in &other.tools {
+            let tools = match self.tools.get_mut(server) {
+                Some(known) => known,
+                None => self.tools.entry(Arc::clone(server)).or_default(),
+            };
+            for (tool, sum) in sums {
+                match tools.get_mut(tool) {
+                    Some(known) => known.merge(sum),
+                    None => drop(tools.insert(Arc::clone(tool), *sum)),
+                }
             }
         }
         for (hour, sum) in &other.hours {
@@ -106,28 +120,58 @@ impl CallSums {
         };
     }
 
+    /// The same with the names of other sums where they are equal.
+    fn sharing_names(mut self, other: &Self) -> Self {
+        let servers = std::mem::take(&mut self.tools).into_iter();
+        self.tools = servers
+            .map(|(server, tools)| {
+                let Some((same, known)) = other.tools.get_key_value(&server) else {
+                    return (server, tools);
+                };
+                let shared =
+                    |tool| known.get_key_value(&tool).map_or(tool, |(same, _)| same.clone());
+                (
+                    Arc::clone(same),
+                    tools.into_iter().map(|(tool, sum)| (shared(tool), sum)).collect(),
+                )
+            })
+            .collect();
+        self
+    }
+
     /// The reply, with at most `limit` tools.
     pub(super) fn into_stats(self, limit: usize) -> CallStats {
-        let tool_count = self.tools.len();
-        let mut tools: Vec<_> = self.tools.into_iter().collect();
-        tools.sort_by_key(|(_, sum)| Reverse(sum.calls));
-        tools.truncate(limit);
+        let tool_count = self.tools();
+        let tools = self.tools.iter();
+        let mut tools: Vec<_> = tools
+            .flat_map(|(server, tools)| tools.iter().map(move |(tool, sum)| (sum, server, tool)))
+            .collect();
+        let order = |one: &Named<'_>, other: &Named<'_>| {
+            let ((sum, server, tool), (sums, servers, tools)) = (one, other);
+            sums.calls.cmp(&sum.calls).then_with(|| (server, tool).cmp(&(servers, tools)))
+        };
+        // Of ten thousand tools, a page shows a few.
+        if limit < tools.len() {
+            tools.select_nth_unstable_by(limit, order);
+            tools.truncate(limit);
+        }
+        tools.sort_unstable_by(order);
         let tools = tools.into_iter();
         let tools = tools
-            .map(|((server, tool), sum)| ToolCalls {
+            .map(|(sum, server, tool)| ToolCalls {
                 server: server.to_string(),
                 tool: tool.to_string(),
                 totals: sum.totals(),
             })
             .collect();
         let hour =
-            |(hour, sum): (u64, Sum)| HourCalls { hour: time(hour * HOUR), totals: sum.totals() };
+            |(hour, sum): (&u64, &Sum)| HourCalls { hour: time(hour * HOUR), totals: sum.totals() };
         CallStats {
             since: self.began.map(|(first, _)| time(first)).unwrap_or_default(),
             total: self.total.totals(),
             tools,
             tool_count,
-            hours: self.hours.into_iter().map(hour).collect(),
+            hours: self.hours.iter().map(hour).collect(),
         }
     }
 }
@@ -180,8 +224,8 @@ mod tests {
     use super::{CallSums, MAX_TOOLS, SegmentSums, Sum};
 
     fn segment(tools: usize) -> CallSums {
-        let tools = (0..tools).map(|n| (("s".into(), n.to_string().into()), Sum::default()));
-        CallSums { tools: tools.collect(), ..CallSums::default() }
+        let tools = (0..tools).map(|n| (n.to_string().into(), Sum::default())).collect();
+        CallSums { tools: [("s".into(), tools)].into(), ..CallSums::default() }
     }
 
     #[test]
