@@ -88,7 +88,7 @@ export async function act(view, setting, { check, inspect, gate }) {
   await visit("/console/servers/notes");
   await go(page, page.getByRole("button", { name: "Restart" }));
   await says("It was restarted", "a restart");
-  await says("Running", "the state after a restart");
+  await says("running", "the state after a restart");
 
   // Workflows: run one and look at the run.
   await visit("/console/workflows/morning");

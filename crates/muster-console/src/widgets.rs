@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use jiff::{civil::DateTime, tz::TimeZone};
+
 use crate::{
     html::{Content, Element, Html, el},
     request::PageRequest,
@@ -18,7 +20,7 @@ pub(crate) fn state(state: &str) -> Element {
         "failed" | "unreachable" | "unhealthy" | "error" => "chip bad",
         _ => "chip",
     };
-    el("span").class(kind).put(state.replace('_', " "))
+    el("span").class(kind).put(state.replace('_', " ").to_lowercase())
 }
 
 /// An effect as a chip.
@@ -42,6 +44,22 @@ pub(crate) fn time(rfc3339: &str) -> Element {
         }
         None => element.put(shown),
     }
+}
+
+/// A moment of a reply that has the gateway's own time zone, `2006-01-02 15:04:05`, as UTC like all others.
+pub(crate) fn local_time(shown: &str) -> Element {
+    let moment = DateTime::strptime("%Y-%m-%d %H:%M:%S", shown);
+    let moment = moment.and_then(|moment| moment.to_zoned(TimeZone::system()));
+    match moment {
+        Ok(moment) => time(&moment.timestamp().to_string()),
+        Err(_) => time(shown),
+    }
+}
+
+/// A number with what it counts, in the singular for one.
+pub(crate) fn counted(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", grouped(number))
 }
 
 /// A column of a table.
@@ -207,7 +225,21 @@ pub(crate) fn milliseconds(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, grouped, lasting, milliseconds};
+    use jiff::tz::TimeZone;
+
+    use super::{bytes, counted, grouped, lasting, local_time, milliseconds, time};
+    use crate::html::{Element, Html};
+
+    #[test]
+    fn times_are_in_utc_and_say_so() {
+        let shown = |element: Element| Html::from(element).into_string();
+        let utc = shown(time("2026-11-18T19:08:31.5Z"));
+        assert!(utc.contains("2026-11-18</span> 19:08:31 UTC"), "{utc}");
+        // As the gateway's own clock shows the same moment.
+        let moment = "2026-11-18T19:08:31Z".parse::<jiff::Timestamp>().unwrap();
+        let local = moment.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+        assert_eq!(shown(local_time(&local)), shown(time("2026-11-18T19:08:31Z")));
+    }
 
     #[test]
     fn durations_have_two_units() {
@@ -221,6 +253,8 @@ mod tests {
         {
             assert_eq!(milliseconds(value), expected);
         }
+        let counts = [0, 1, 2_000].map(|number| counted(number, "token"));
+        assert_eq!(counts, ["0 tokens", "1 token", "2\u{202f}000 tokens"]);
         let numbers = [0, 999, 1_000, 1_234_567].map(grouped);
         assert_eq!(numbers, ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
         assert_eq!([7, 1_234, 5_000_000].map(bytes), ["7 B", "1.2 kB", "5.0 MB"]);

@@ -12,8 +12,8 @@ use crate::{
     page::{Page, Section, crumb, heading},
     request::link,
     widgets::{
-        bytes, cell, cut, effect, empty, grouped, live, milliseconds, number, state, table, text,
-        time,
+        bytes, cell, counted, cut, effect, empty, grouped, live, milliseconds, number, state,
+        table, text, time,
     },
 };
 
@@ -257,9 +257,14 @@ fn hops(call: &CallInfo) -> Vec<Span> {
     spans
 }
 
+/// About how many tokens a length in bytes is.
+pub(super) const fn tokens(length: u64) -> u64 {
+    length.div_ceil(TOKEN_BYTES)
+}
+
 /// A size in bytes and about how many tokens that is.
 fn sized(length: u64) -> String {
-    format!("{}, about {} tokens", bytes(length), grouped(length.div_ceil(TOKEN_BYTES)))
+    format!("{}, about {}", bytes(length), counted(tokens(length), "token"))
 }
 
 /// What an agent did not have to read of a long result. Workflows and other surfaces get results in full.
@@ -267,8 +272,7 @@ fn saved(call: &CallInfo) -> Option<String> {
     if call.depth > 0 || call.surface != META_SURFACE {
         return None;
     }
-    let tokens = call.result_bytes.div_ceil(TOKEN_BYTES);
-    let saved = tokens.checked_sub(PREVIEW_TOKENS).filter(|saved| *saved > 0)?;
+    let saved = tokens(call.result_bytes).checked_sub(PREVIEW_TOKENS).filter(|saved| *saved > 0)?;
     Some(format!("about {}: the agent got a preview", grouped(saved)))
 }
 

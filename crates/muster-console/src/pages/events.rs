@@ -9,7 +9,7 @@ use crate::{
     html::el,
     page::{Page, Section, heading},
     request::link,
-    widgets::{cell, empty, live, state, table, text, time},
+    widgets::{cell, empty, live, local_time, state, table, text},
 };
 
 /// The events on a page.
@@ -33,7 +33,7 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let rows = events.iter().map(|event| {
         let resource = format!("{} {}", event.resource_type, event.resource_name);
         vec![
-            cell(time(&event.timestamp)),
+            cell(local_time(&event.timestamp)),
             cell(state(&event.r#type)),
             cell(resource),
             cell(&event.message),

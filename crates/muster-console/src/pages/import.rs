@@ -20,7 +20,7 @@ pub(super) fn page(cx: PageContext<'_>) -> PageReply {
 
 fn shown(cx: PageContext<'_>, problem: Option<&str>) -> Page {
     let page = Page::new(Section::Servers, "Import servers", &json!({"problem": problem}));
-    let page = page.command("muster import");
+    let page = page.command("muster import --help");
     let lead = "Paste the configuration of another client, with an object `mcpServers` or `servers`. Secrets in the text \
                 are written into the servers' files. On the machine of that client, `muster import` finds its files, and \
                 moves their secrets into the secret store.";

@@ -11,7 +11,10 @@ use muster_api::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::verdicts::{self, Verdict};
+use super::{
+    calls::tokens,
+    verdicts::{self, Verdict},
+};
 use crate::{
     PageContext, PageReply,
     chart::{Bar, Column, bars, columns},
@@ -20,7 +23,8 @@ use crate::{
     page::{Page, Section, heading},
     request::link,
     widgets::{
-        cell, empty, figure, grouped, lasting, live, milliseconds, number, state, table, text,
+        cell, counted, empty, figure, grouped, lasting, live, milliseconds, number, state, table,
+        text,
     },
 };
 
@@ -83,13 +87,13 @@ fn content(stats: &Stats, day: Option<&CallStats>) -> Vec<Element> {
     }
     #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
     let by_calls = |one: &&BackendStats| Bar {
-        name: one.name.clone(),
+        name: shown(one).to_owned(),
         value: one.calls as f64,
         bad: one.failed as f64,
         label: grouped(one.calls),
     };
     let by_time = |one: &&BackendStats| Bar {
-        name: one.name.clone(),
+        name: shown(one).to_owned(),
         value: one.p95_ms,
         bad: 0.0,
         label: milliseconds(one.p95_ms),
@@ -141,16 +145,23 @@ fn last_day(day: &CallStats) -> Element {
     let number = |value: u64| value as f64;
     let most = |value: fn(&CallTotals) -> u64| hours.iter().map(value).max().unwrap_or_default();
     let slowest = hours.iter().map(|totals| totals.average_ms).fold(0.0, f64::max);
-    el("div").put(el("h2").put("Last 24 hours")).put(
+    let CallTotals { calls, errors, result_bytes, .. } = day.total;
+    let sums = [
+        counted(calls, "call"),
+        counted(errors, "error"),
+        format!("results of about {}", counted(tokens(result_bytes), "token")),
+    ];
+    let sums = el("p").class("aside").put(sums.join(", "));
+    el("div").put(el("h2").put("Last 24 hours")).put(sums).put(
         el("div")
             .class("cards")
             .put(chart(
                 "Calls",
                 format!("up to {} an hour", grouped(most(|one| one.calls))),
-                &|one| (number(one.calls), 0.0, format!("{} calls", one.calls)),
+                &|one| (number(one.calls), 0.0, counted(one.calls, "call")),
             ))
             .put(chart("Errors", format!("{} in all", grouped(day.total.errors)), &|one| {
-                (number(one.errors), number(one.errors), format!("{} errors", one.errors))
+                (number(one.errors), number(one.errors), counted(one.errors, "error"))
             }))
             .put(chart("Average duration", format!("up to {}", milliseconds(slowest)), &|one| {
                 (one.average_ms, 0.0, milliseconds(one.average_ms))
@@ -158,10 +169,15 @@ fn last_day(day: &CallStats) -> Element {
     )
 }
 
+/// The name of a backend, without the slash of one that is no server.
+fn shown(backend: &BackendStats) -> &str {
+    backend.name.trim_end_matches('/')
+}
+
 /// The name of a backend; a server has a page.
 fn named(backend: &BackendStats) -> Element {
     match backend.state {
-        BackendState::Ready => el("span").put(&backend.name),
+        BackendState::Ready => el("span").put(shown(backend)),
         _ => el("a").attr("href", link(&["servers", &backend.name])).put(&backend.name),
     }
 }

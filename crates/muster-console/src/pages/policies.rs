@@ -16,11 +16,11 @@ use crate::{
 
 /// The fields of a question, with their labels and hints.
 const FIELDS: [(&str, &str, &str); 5] = [
-    ("user", "User", "ann@example.com, or a subject"),
+    ("user", "User", "ann@example.com"),
     ("groups", "Groups", "developers, ops"),
-    ("token", "Token", "instead of a user: the name of a token"),
-    ("client", "Client", "the id of an OAuth client"),
-    ("toolset", "Toolset", "that the caller's address names"),
+    ("token", "Token", "ci"),
+    ("client", "Client", "OAuth client id"),
+    ("toolset", "Toolset", "reading"),
 ];
 
 /// The page as a value.

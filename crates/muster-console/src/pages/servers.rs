@@ -17,7 +17,7 @@ use crate::{
     page::{Page, Section, crumb, form, heading},
     request::link,
     schema_form::SchemaForm,
-    widgets::{cell, cut, empty, live, notice, notice_of, state, table, text},
+    widgets::{cell, counted, cut, empty, live, notice, notice_of, state, table, text, time},
 };
 
 /// The lines of a log that a page shows.
@@ -123,14 +123,11 @@ fn trouble(server: &McpServerInfo) -> Option<Element> {
     let kind = if server.state == ServerState::Failed { "notice bad" } else { "notice warn" };
     let attempts = match server.consecutive_failures {
         0 => None,
-        failures => Some(el("p").class("small muted").put(format!(
-                "{failures} failed attempts in a row{}",
-                server
-                    .next_retry_after
-                    .as_ref()
-                    .map(|at| format!("; the next at {at}"))
-                    .unwrap_or_default()
-            ))),
+        failures => {
+            let failures = counted(failures, "failed attempt");
+            let next = server.next_retry_after.as_ref().map(|at| ("; the next at ", time(at)));
+            Some(el("p").class("small muted").put((failures, " in a row", next)))
+        }
     };
     let more = texts.get(1).map(|text| el("pre").put(*text));
     Some(el("div").class(kind).put(el("strong").put(*first)).put((more, attempts)))
@@ -187,7 +184,7 @@ fn facts(server: &McpServerInfo) -> Element {
         put("Added by", cell(&server.registered_by));
     }
     if let Some(at) = &server.last_attempt {
-        put("Last attempt to connect", cell(at));
+        put("Last attempt to connect", cell(time(at)));
     }
     list
 }

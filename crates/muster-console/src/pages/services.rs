@@ -9,11 +9,13 @@ use crate::{
     html::{Html, el},
     page::{Page, Section, crumb, form, heading},
     request::link,
-    widgets::{cell, live, notice, notice_of, state, table, text},
+    widgets::{cell, live, notice, notice_of, state, table, text, time},
 };
 
 /// What servers are called among services; they have pages of their own.
 const SERVER: &str = "MCPServer";
+/// How a time begins that stands for none.
+const YEAR_ONE: &str = "0001-01-01T";
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let list: ServiceList = cx.gateway.reply("core_service_list", &json!({})).await?;
@@ -58,13 +60,15 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
         el("div").class("row").put(buttons)
     });
     let mut facts = el("dl").class("facts");
-    for (label, value) in [
-        ("Class", service.service_class_name.as_str()),
-        ("Made", &service.created_at),
-        ("Changed", &service.updated_at),
-    ] {
-        if !value.is_empty() {
-            facts = facts.put(el("dt").put(label)).put(el("dd").put(value));
+    if is_made {
+        facts = facts.put(el("dt").put("Class")).put(el("dd").put(&service.service_class_name));
+    }
+    let mut has_facts = is_made;
+    for (label, value) in [("Created", &service.created_at), ("Changed", &service.updated_at)] {
+        // The gateway itself was never created.
+        if !value.is_empty() && !value.starts_with(YEAR_ONE) {
+            facts = facts.put(el("dt").put(label)).put(el("dd").put(time(value)));
+            has_facts = true;
         }
     }
     let arguments = service.args.unwrap_or_default();
@@ -78,7 +82,8 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
             values = values.put(el("h2").put(label)).put(json);
         }
     }
-    Ok(page.put(buttons).put(el("h2").put("About")).put(facts).put(values).into())
+    let about = has_facts.then(|| (el("h2").put("About"), facts));
+    Ok(page.put(buttons).put(about).put(values).into())
 }
 
 pub(super) async fn act(

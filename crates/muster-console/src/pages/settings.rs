@@ -40,7 +40,8 @@ fn section(config: &ConfigInfo, depth: usize) -> Html {
             }
             ConfigValue::Section(inner) => {
                 let title = if depth == 0 { el("h2") } else { el("h3") };
-                sections = sections.put(title.put(name)).put(section(inner, depth + 1));
+                let none = inner.settings.is_empty().then(|| el("p").class("muted").put("none"));
+                sections = sections.put(title.put(name)).put(none).put(section(inner, depth + 1));
             }
         }
     }

@@ -1,8 +1,16 @@
 //! The pages of the console: what they show, and what their forms do.
 
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
 use serde_json::Value;
 
-use super::{console::Browser, serve::Gateway};
+use super::{
+    console::Browser,
+    serve::{Gateway, MUSTER},
+};
 
 const CLI: &str = "\
 name: demo
@@ -13,6 +21,32 @@ tools:
 const BROKEN: &str = "{name: broken, type: stdio, autoStart: true, command: /nonexistent/program, \
     env: {API_TOKEN: canary-of-a-secret}}";
 const PENDING: &str = "{name: pending, type: stdio, command: 'true', approval: pending}";
+
+/// The command that each page names, and a word that both show.
+const COMMANDS: [(&str, &str, &str); 22] = [
+    ("/console", "muster doctor", "broken"),
+    ("/console/servers", "muster list mcpservers --all", "broken"),
+    ("/console/servers/broken", "muster get mcpserver broken", "/nonexistent/program"),
+    ("/console/servers/new", "muster get mcpserver new", "true"),
+    ("/console/servers/-/new", "muster create mcpserver --help", "type"),
+    ("/console/tools", "muster list tools", "cli_show"),
+    ("/console/tools?q=print%20a%20word", "muster search 'print a word'", "cli_show"),
+    ("/console/tools/cli_show", "muster get tool cli_show", "Prints a word"),
+    ("/console/calls", "muster calls --limit 50", "cli_show"),
+    ("/console/calls?status=error", "muster calls --limit 50 --status error", "cli_absent"),
+    ("/console/workflows", "muster list workflows", "twice"),
+    ("/console/workflows/twice", "muster get workflow twice", "cli_show"),
+    ("/console/workflows/new", "muster get workflow new", "cli_show"),
+    ("/console/services", "muster list services", "mcp-aggregator"),
+    ("/console/services/mcp-aggregator", "muster get service mcp-aggregator", "Aggregator"),
+    ("/console/events", "muster events --limit 100", "broken"),
+    ("/console/servers/-/import", "muster import --help", "Import the servers"),
+    ("/console/workflows/-/new", "muster create workflow --help", "steps"),
+    ("/console/policies", "muster policy show", "Tools without a rule"),
+    ("/console/people", "muster session list; muster token list", ""),
+    ("/console/people/tokens", "muster session list; muster token list", ""),
+    ("/console/settings", "muster call core_config_get", "Aggregator"),
+];
 
 fn gateway() -> Gateway {
     let files = [
@@ -40,30 +74,8 @@ fn json(browser: &Browser<'_>, path: &str) -> Value {
 fn every_page_is_html_and_json_and_names_its_command() {
     let gateway = gateway();
     let operator = Browser::logged_in(&gateway);
-    for (path, command) in [
-        ("/console", "muster doctor"),
-        ("/console/servers", "muster list mcpservers --all"),
-        ("/console/servers/broken", "muster get mcpserver broken"),
-        ("/console/servers/new", "muster get mcpserver new"),
-        ("/console/servers/-/new", "muster create mcpserver --help"),
-        ("/console/tools", "muster list tools"),
-        ("/console/tools?q=print%20a%20word", "muster search &#39;print a word&#39;"),
-        ("/console/tools/cli_show", "muster get tool cli_show"),
-        ("/console/calls", "muster calls --limit 50"),
-        ("/console/calls?status=error", "muster calls --limit 50 --status error"),
-        ("/console/workflows", "muster list workflows"),
-        ("/console/workflows/twice", "muster get workflow twice"),
-        ("/console/workflows/new", "muster get workflow new"),
-        ("/console/services", "muster list services"),
-        ("/console/services/mcp-aggregator", "muster get service mcp-aggregator"),
-        ("/console/events", "muster events --limit 100"),
-        ("/console/servers/-/import", "muster import"),
-        ("/console/workflows/-/new", "muster create workflow --help"),
-        ("/console/policies", "muster policy show"),
-        ("/console/people", "muster session list; muster token list"),
-        ("/console/people/tokens", "muster session list; muster token list"),
-        ("/console/settings", "muster call core_config_get"),
-    ] {
+    for (path, command, _) in COMMANDS {
+        let command = command.replace('\'', "&#39;");
         let (status, _, page) = operator.get(path, "");
         assert_eq!(status, 200, "{path}: {page}");
         assert!(page.contains(&format!("<code>{command}</code>")), "{path}: {page}");
@@ -79,6 +91,48 @@ fn every_page_is_html_and_json_and_names_its_command() {
         "/console/runs/none",
     ] {
         assert_eq!(operator.get(path, "").0, 404, "{path}");
+    }
+}
+
+#[test]
+fn the_command_of_each_page_shows_the_same() {
+    let gateway = gateway();
+    let operator = Browser::logged_in(&gateway);
+    let session = gateway.session();
+    for tool in ["cli_show", "cli_absent"] {
+        let call = serde_json::json!({"name": tool, "arguments": {"word": "a"}});
+        gateway.ask(
+            &session,
+            "tools/call",
+            serde_json::json!({"name": "call_tool", "arguments": call}),
+        );
+    }
+    let programs = Path::new(MUSTER).parent().unwrap();
+    let folder = gateway.folder.path().display();
+    for (page, command, word) in COMMANDS {
+        let (_, _, html) = operator.get(page, "");
+        assert!(html.contains(word), "{page} does not show {word}: {html}");
+        // The doctor examines files as well, which are not where they usually are.
+        let more = if command == "muster doctor" {
+            format!(" --config-path {folder}")
+        } else {
+            String::new()
+        };
+        let done = Command::new("sh")
+            .args(["-c", &format!("PATH=\"$0:$PATH\"; {command}{more}")])
+            .arg(programs)
+            .env("HOME", gateway.folder.path())
+            .env("MUSTER_ENDPOINT", format!("http://localhost:{}/mcp", gateway.port))
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("MUSTER_CONTEXT")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&done.stdout);
+        // The doctor of a gateway with a broken server says so with its exit code.
+        let is_fine = done.status.success() || command == "muster doctor";
+        assert!(is_fine, "{command}: {shown}{}", String::from_utf8_lossy(&done.stderr));
+        assert!(shown.contains(word), "{command} does not show {word}: {shown}");
     }
 }
 
