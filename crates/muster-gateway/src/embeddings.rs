@@ -14,7 +14,7 @@ use std::{
 };
 
 use muster_core::{catalog::ToolEntry, name::ToolName};
-use muster_search::meaning::{Embed, described};
+use muster_search::meaning::{Embed, QueryMeaning, described};
 use tokio::sync::{Notify, watch};
 
 use self::vector_file::Vectors;
@@ -127,10 +127,10 @@ impl ToolEmbeddings {
         self.wanted.notify_one();
     }
 
-    /// The vector of a search query. None without a model or vectors to compare with. Blocks.
-    pub fn embed_query(&self, text: &str) -> Option<Vec<f32>> {
+    /// The vectors of a search query and its clauses. None without a model or vectors to compare with. Blocks.
+    pub fn embed_query(&self, text: &str) -> Option<QueryMeaning> {
         let model = self.model.get()?.as_ref()?;
-        (!self.known().is_empty()).then(|| model.embed(&[text]).pop())?
+        (!self.known().is_empty()).then(|| QueryMeaning::of(&**model, text))?
     }
 
     /// The current vectors.

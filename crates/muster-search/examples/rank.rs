@@ -1,18 +1,24 @@
 //! Ranks tools for queries, line by line: what `bench/retrieval/run.py` drives.
 //!
+//!     rank [FOLDER]
+//!
 //! Reads JSON lines: `{"tool": {id, server, name, description, input_schema}}` adds a tool,
-//! `{"query": text, "without": [ids]}` asks, as if the tools with those ids were hidden. Tools and
-//! queries may have a `vector` of what they mean. Writes one JSON line for each query.
+//! `{"query": text, "without": [ids]}` asks, as if the tools with those ids were hidden. With a model in
+//! FOLDER, which embeds the queries, tools must have a `vector`. Writes one JSON line for each query.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
     error::Error,
     io::{self, BufRead as _, Write as _},
+    path::PathBuf,
 };
 
 use muster_search::{
     document::{Document, parameters},
+    encoder::Model,
     index::Index,
+    meaning::{Meaning, QueryMeaning},
     search::Place,
     verdict::SearchVerdict,
 };
@@ -22,6 +28,8 @@ use serde_json::{Value, json};
 const LIMIT: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let folder = env::args_os().nth(1).map(PathBuf::from);
+    let model = folder.as_deref().map(Model::load).transpose()?;
     let mut tools: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut vectors: BTreeMap<String, Vec<f32>> = BTreeMap::new();
     let mut index = None;
@@ -45,15 +53,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             tool.map_or("", |tool| text(tool, "id"))
         };
         let admit = |place: Place<'_>| !without.contains(id(place));
-        let query = vector(&line);
-        let near = |place: Place<'_>| {
+        let asked = text(&line, "query");
+        let vector = |place: Place<'_>| {
             let tool = tools.get(place.source)?.get(place.position)?;
-            let vector = vectors.get(text(tool, "id"))?;
-            Some(vector.iter().zip(&query).map(|(a, b)| a * b).sum())
+            vectors.get(text(tool, "id")).map(Vec::as_slice)
         };
-        let answer = match query.is_empty() {
-            true => index.search(text(&line, "query"), &admit, LIMIT),
-            false => index.search_meaning(text(&line, "query"), &admit, &near, None, LIMIT),
+        let answer = match model.as_ref().and_then(|model| QueryMeaning::of(model, asked)) {
+            None => index.search(asked, &admit, LIMIT),
+            Some(query) => {
+                let meaning = Meaning { query: &query, vector: &vector };
+                index.search_meaning(asked, &admit, meaning, None, LIMIT)
+            }
         };
         let scores: Vec<f32> = answer.hits.iter().map(|hit| hit.score).collect();
         let matches: Vec<&str> = answer.hits.iter().map(|hit| hit.strength.as_str()).collect();

@@ -1,13 +1,15 @@
 //! Fusion of lexical and semantic scores.
 //!
 //! Words find what is named, embeddings find what is said in other words. Both scores are normalised by
-//! the best document, weighted and added.
+//! the best document, weighted and added. A query with several clauses is also ranked by each of them, so that each has tools
+//! among the first.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::{
     document_set::DocumentSet,
     index::Index,
+    meaning::{Meaning, QueryMeaning, nearness},
     products,
     query::Query,
     search::{self, Admit, Hit, Named, Place},
@@ -15,12 +17,16 @@ use super::{
 };
 
 /// The weight of the lexical score; the rest is semantic.
-const LEXICAL_WEIGHT: f32 = 0.3;
+const LEXICAL_WEIGHT: f32 = 0.25;
 /// The number of lexical candidates; later ones hardly match.
 const BY_WORDS: usize = 1_000;
-
-/// The cosine similarity of a document and the query; `None` if the document has no embedding.
-pub type Nearness<'a> = dyn Fn(Place<'_>) -> Option<f32> + 'a;
+/// The same of a clause.
+const BY_WORDS_OF_CLAUSE: usize = 200;
+/// The greatest weight of clauses; the rest is that of the whole query.
+const CLAUSE_WEIGHT: f32 = 0.8;
+/// A clause is a request of its own if it is as similar to some document as the whole query is; if it is less similar by this
+/// much, it is a fragment or an aside.
+const FRAGMENT: f32 = 0.2;
 
 impl Index {
     /// The best matches of `text`, lexical and semantic: at most `limit` documents that `admit` accepts. Those in `sure`
@@ -29,7 +35,7 @@ impl Index {
         &'a self,
         text: &str,
         admit: &Admit<'_>,
-        near: &Nearness<'_>,
+        meaning: Meaning<'_>,
         sure: Option<&DocumentSet>,
         limit: usize,
     ) -> Answer<'a> {
@@ -39,17 +45,18 @@ impl Index {
         let most = by_words.iter().map(|hit| hit.score).fold(f32::MIN_POSITIVE, f32::max);
         let mut by_words: BTreeMap<Place<'a>, Hit<'a>> =
             by_words.into_iter().map(|hit| (hit.place, hit)).collect();
-        let nearness: Vec<(Place<'a>, Option<f32>)> =
-            self.places().filter(|place| admit(*place)).map(|place| (place, near(place))).collect();
-        let known = || nearness.iter().filter_map(|(_, near)| *near);
-        let nearest = known().fold(f32::MIN, f32::max);
-        let farthest = known().fold(f32::MAX, f32::min);
-        let span = (nearest - farthest).max(f32::MIN_POSITIVE);
-        let mut hits: Vec<Hit<'a>> = nearness
+        let documents: Vec<Embedded<'_, '_>> = self
+            .places()
+            .filter(|place| admit(*place))
+            .map(|place| (place, (meaning.vector)(place)))
+            .collect();
+        let whole = Similarities::new(&documents, &meaning.query.whole);
+        let clauses = Clauses::new(self, admit, &documents, meaning.query, &whole);
+        let mut hits: Vec<Hit<'a>> = documents
             .iter()
-            .filter_map(|(place, near)| {
-                let nearer = near.map_or(0.0, |near| (near - farthest) / span);
-                let hit = by_words.remove(place);
+            .enumerate()
+            .filter_map(|(at, (place, _))| {
+                let (near, hit) = (whole.of(at), by_words.remove(place));
                 if hit.is_none() && near.is_none() {
                     return None;
                 }
@@ -61,10 +68,10 @@ impl Index {
                     matches: Vec::new(),
                 });
                 if let Some(near) = near {
-                    let meant = MatchStrength::of_meaning(*near, share(&query, hit.score));
+                    let meant = MatchStrength::of_meaning(near, share(&query, hit.score));
                     hit.strength = hit.strength.max(meant);
                 }
-                hit.score = LEXICAL_WEIGHT * hit.score / most + (1.0 - LEXICAL_WEIGHT) * nearer;
+                hit.score = clauses.mixed(at, *place, whole.fused(at, hit.score / most));
                 Some(hit)
             })
             .collect();
@@ -73,14 +80,104 @@ impl Index {
             hits.truncate(limit);
         }
         hits.sort_by(better);
-        let nearest = known().next().map(|_| nearest);
         let products = products::named(self, text, admit);
+        let nearest = whole.nearest().map(|nearest| nearest.max(clauses.nearest()));
         let verdict = judge(&mut hits, (strength, nearest), &products);
         let unmatched_terms = unmatched(self, &query, admit);
         // A semantically similar document need not share a word with the query.
         let total = self.count(&matching, admit, sure).max(hits.len());
         let absent_products = products.absent;
         Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
+    }
+}
+
+/// A visible document, with its vector if it has one.
+type Embedded<'a, 'v> = (Place<'a>, Option<&'v [f32]>);
+
+/// The similarity of a text to each document.
+struct Similarities {
+    each: Vec<Option<f32>>,
+    nearest: f32,
+    farthest: f32,
+}
+
+impl Similarities {
+    fn new(documents: &[Embedded<'_, '_>], vector: &[f32]) -> Self {
+        let near = |(_, other): &Embedded<'_, '_>| other.map(|other| nearness(vector, other));
+        let each: Vec<Option<f32>> = documents.iter().map(near).collect();
+        let known = || each.iter().copied().flatten();
+        let (nearest, farthest) =
+            (known().fold(f32::MIN, f32::max), known().fold(f32::MAX, f32::min));
+        Self { each, nearest, farthest }
+    }
+
+    /// That to a document, if it has a vector.
+    fn of(&self, at: usize) -> Option<f32> {
+        self.each.get(at).copied().flatten()
+    }
+
+    /// The greatest one, if a document has a vector.
+    fn nearest(&self) -> Option<f32> {
+        (self.nearest >= self.farthest).then_some(self.nearest)
+    }
+
+    /// The score of a document whose lexical score is this share of the best one.
+    fn fused(&self, at: usize, lexical: f32) -> f32 {
+        let span = (self.nearest - self.farthest).max(f32::MIN_POSITIVE);
+        let nearer = self.of(at).map_or(0.0, |near| (near - self.farthest) / span);
+        LEXICAL_WEIGHT * lexical + (1.0 - LEXICAL_WEIGHT) * nearer
+    }
+}
+
+/// The clauses of a query that asks for several things, each scored by itself.
+struct Clauses<'a> {
+    /// The similarities of each clause, and its lexical scores as shares of the best one.
+    each: Vec<(Similarities, BTreeMap<Place<'a>, f32>)>,
+    /// Their weight. The more the second-best clause is a request of its own, the greater it is.
+    weight: f32,
+}
+
+impl<'a> Clauses<'a> {
+    fn new(
+        index: &'a Index,
+        admit: &Admit<'_>,
+        documents: &[Embedded<'_, '_>],
+        query: &QueryMeaning,
+        whole: &Similarities,
+    ) -> Self {
+        let near = |(text, vector): &'_ (String, Vec<f32>)| {
+            let near = Similarities::new(documents, vector);
+            (near.nearest - whole.nearest, text.clone(), near)
+        };
+        let mut near: Vec<(f32, String, Similarities)> = query.clauses.iter().map(near).collect();
+        near.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        let second = near.get(1).map_or(f32::MIN, |(gain, ..)| *gain);
+        let weight = CLAUSE_WEIGHT * (1.0 + second / FRAGMENT).clamp(0.0, 1.0);
+        if weight <= 0.0 || whole.nearest().is_none() {
+            return Self { each: Vec::new(), weight: 0.0 };
+        }
+        let scored = |(_, text, near): (f32, String, Similarities)| {
+            let (hits, _) =
+                search::best(index, &Query::new(index, &text), admit, BY_WORDS_OF_CLAUSE);
+            let most = hits.iter().map(|hit| hit.score).fold(f32::MIN_POSITIVE, f32::max);
+            (near, hits.into_iter().map(|hit| (hit.place, hit.score / most)).collect())
+        };
+        Self { each: near.into_iter().map(scored).collect(), weight }
+    }
+
+    /// The greatest similarity of a clause.
+    fn nearest(&self) -> f32 {
+        self.each.iter().map(|(near, _)| near.nearest).fold(f32::MIN, f32::max)
+    }
+
+    /// The score of a document whose score by the whole query is `whole`: the best clause counts, since a document does one of
+    /// the things that are asked for.
+    fn mixed(&self, at: usize, place: Place<'_>, whole: f32) -> f32 {
+        let score = |(near, lexical): &(Similarities, BTreeMap<Place<'a>, f32>)| {
+            near.fused(at, lexical.get(&place).copied().unwrap_or_default())
+        };
+        let best = self.each.iter().map(score).fold(0.0, f32::max);
+        (1.0 - self.weight) * whole + self.weight * best
     }
 }
 

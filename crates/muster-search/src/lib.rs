@@ -18,6 +18,7 @@ pub mod query;
 pub mod search;
 pub mod verdict;
 
+mod clauses;
 mod products;
 mod repair;
 mod shard;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{clauses::clauses, search::Place};
+
 /// The number of characters of a description that are embedded; more hardly change the vector.
 const LONGEST: usize = 360;
 
@@ -11,9 +13,57 @@ pub trait Embed: fmt::Debug + Send + Sync {
     fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>>;
 }
 
+/// The vectors of a query.
+#[derive(Debug, Clone)]
+pub struct QueryMeaning {
+    /// The vector of the whole query.
+    pub whole: Vec<f32>,
+    /// Its clauses with their vectors; none if it asks for one thing.
+    pub clauses: Vec<(String, Vec<f32>)>,
+}
+
+impl QueryMeaning {
+    /// Embeds a query and its clauses; `None` if the model gives no vector.
+    pub fn of(model: &dyn Embed, text: &str) -> Option<Self> {
+        let clauses = clauses(text);
+        let texts: Vec<&str> = std::iter::once(text).chain(clauses.iter().copied()).collect();
+        let mut vectors = model.embed(&texts).into_iter();
+        let whole = vectors.next()?;
+        let clauses = clauses.into_iter().map(str::to_owned).zip(vectors).collect();
+        Some(Self { whole, clauses })
+    }
+}
+
+/// The vectors of a search: of its query, and of documents.
+#[derive(Clone, Copy)]
+pub struct Meaning<'a> {
+    /// What the query means.
+    pub query: &'a QueryMeaning,
+    /// The vector of a document; `None` if it is not embedded.
+    pub vector: &'a dyn Fn(Place<'_>) -> Option<&'a [f32]>,
+}
+
+impl fmt::Debug for Meaning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meaning").field("query", self.query).finish_non_exhaustive()
+    }
+}
+
+/// The number of partial sums: the compiler does not reorder sums of floating-point numbers, so that one sum would not be
+/// computed by vector instructions.
+const LANES: usize = 16;
+
 /// The cosine similarity of two vectors of length 1.
-pub fn nearness(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+pub(crate) fn nearness(a: &[f32], b: &[f32]) -> f32 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut lanes = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+            *lane += a * b;
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    rest + lanes.iter().sum::<f32>()
 }
 
 /// The text that is embedded for a tool: its name, server and description.
@@ -39,7 +89,17 @@ fn split(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{nearness, split};
+
+    #[test]
+    fn vectors_of_any_length_are_compared() {
+        for length in [1, 15, 16, 17, 384] {
+            let vector: Vec<f32> = (0..length).map(|at| (at % 5) as f32).collect();
+            let expect: f32 = vector.iter().map(|one| 2.0 * one * one).sum();
+            let twice: Vec<f32> = vector.iter().map(|one| 2.0 * one).collect();
+            assert_eq!(nearness(&vector, &twice).to_bits(), expect.to_bits(), "{length}");
+        }
+    }
 
     #[test]
     fn names_are_taken_apart() {

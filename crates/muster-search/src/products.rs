@@ -4,14 +4,18 @@
 //! a name may also be a value, such as part of an address or of a text to search for: what is between quotation marks, and
 //! addresses and paths, name no product.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use super::{
     index::Index,
     query::numbers,
     search::Admit,
+    shard::WHOLE,
     synonyms,
-    verdict::is_seen,
+    verdict::{Readings, is_seen},
     words::{self, Words},
 };
 
@@ -49,6 +53,33 @@ fn known() -> &'static BTreeMap<String, Vec<Named>> {
         }
         known
     })
+}
+
+/// The names of one word that is taken apart, such as `OneDrive`, in lower case.
+fn compounds() -> &'static BTreeSet<String> {
+    static COMPOUNDS: OnceLock<BTreeSet<String>> = OnceLock::new();
+    COMPOUNDS.get_or_init(|| {
+        let names = known().values().flatten().map(|(name, _)| *name);
+        names.filter(|name| is_compound(name)).map(str::to_lowercase).collect()
+    })
+}
+
+fn is_compound(name: &str) -> bool {
+    name.chars().all(char::is_alphanumeric) && Words::of(name).iter().nth(1).is_some()
+}
+
+/// The terms of the compound names in a text. Its words alone do not tell that a product is mentioned: `OneDrive` and
+/// `drive` are the same without stop words, and the words of `StatusPage` are in many descriptions.
+pub(super) fn compound_terms(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|sign: char| !sign.is_alphanumeric());
+    let inner = words.filter(|word| word.chars().skip(1).any(char::is_uppercase));
+    let small = inner.map(str::to_lowercase).filter(|word| compounds().contains(word));
+    small.map(|name| compound_term(&name))
+}
+
+/// No word and no name of a tool is this term.
+fn compound_term(name: &str) -> String {
+    format!("{WHOLE}{WHOLE}{name}")
 }
 
 /// The products that a query names.
@@ -141,22 +172,32 @@ fn without_values(query: &str) -> String {
 
 /// Whether a visible document has all words of a name, or of a product without its vendor.
 fn is_mentioned(index: &Index, name: &str, admit: &Admit<'_>) -> bool {
+    let small = name.to_lowercase();
     // Descriptions write it in one of these ways, which are taken apart differently.
-    let squeezed: String = name.to_lowercase().split_whitespace().collect();
+    let squeezed: String = small.split_whitespace().collect();
+    if is_compound(name) {
+        let marked = vec![numbers(index, &compound_term(&small))];
+        return is_seen(index, &[marked], false, admit)
+            || is_seen(index, &readings(index, &small), false, admit)
+            || is_seen(index, &readings(index, name), true, admit);
+    }
     let without_vendor = name.split_once(' ').filter(|(vendor, _)| VENDORS.contains(vendor));
     let product = without_vendor.map(|(_, product)| product.to_owned());
-    let spellings = [name.to_owned(), name.to_lowercase(), squeezed];
-    spellings.into_iter().chain(product).any(|name| {
-        let words = Words::of(&name);
-        let readings = |stem: &str| {
-            let same = synonyms::of(stem).iter().filter(|(_, share)| *share >= synonyms::SAME);
-            let stems = std::iter::once(stem).chain(same.map(|(same, _)| same.as_str()));
-            stems.map(|stem| numbers(index, stem)).collect()
-        };
-        let terms: Vec<Vec<_>> =
-            words::terms(&words).iter().map(|(_, stem)| readings(stem)).collect();
-        is_seen(index, &terms, admit)
-    })
+    let spellings = [name.to_owned(), small, squeezed];
+    spellings
+        .into_iter()
+        .chain(product)
+        .any(|name| is_seen(index, &readings(index, &name), false, admit))
+}
+
+/// The readings of each word of a name.
+fn readings(index: &Index, name: &str) -> Vec<Readings> {
+    let of_word = |stem: &str| -> Readings {
+        let same = synonyms::of(stem).iter().filter(|(_, share)| *share >= synonyms::SAME);
+        let stems = std::iter::once(stem).chain(same.map(|(same, _)| same.as_str()));
+        stems.map(|stem| numbers(index, stem)).collect()
+    };
+    words::terms(&Words::of(name)).iter().map(|(_, stem)| of_word(stem)).collect()
 }
 
 #[cfg(test)]
@@ -235,6 +276,43 @@ mod tests {
         assert_eq!(absent("restart a deployment on kubernetes"), [""; 0]);
         assert_eq!(absent("run it with Apache Spark"), [""; 0]);
         assert_eq!(absent("post it in Microsoft Teams"), ["Microsoft Teams"]);
+    }
+
+    #[test]
+    fn a_name_in_one_word_is_not_mentioned_by_its_parts() {
+        fn tool<'a>(name: &'a str, description: &'a str) -> Document<'a> {
+            Document { name, description, ..Document::default() }
+        }
+        fn absent(query: &str, documents: &[Document<'_>]) -> Vec<&'static str> {
+            named(&Index::default().with("office", documents), query, &|_| true).absent
+        }
+        let parts = [
+            tool("list_drives", "Lists every drive that is linked"),
+            tool("page_status", "Reads the page of a status that is in service now"),
+        ];
+        for name in ["OneDrive", "LinkedIn", "Statuspage", "ServiceNow"] {
+            assert_eq!(absent(&format!("what is new on {name}"), &parts), [name]);
+            let small = name.to_lowercase();
+            let spelled = tool("open", &small);
+            assert_eq!(absent(&format!("what is new on {name}"), &[spelled]), [""; 0]);
+            let description = format!("Opens a page of {name}, if there is one");
+            assert_eq!(
+                absent(&format!("what is new on {name}"), &[tool("open", &description)]),
+                [""; 0]
+            );
+        }
+        for server in ["ActiveCampaign", "active-campaign-mcp"] {
+            let server = Document { name: "open", server, ..Document::default() };
+            assert_eq!(absent("contacts in activecampaign", &[server]), [""; 0]);
+        }
+        assert_eq!(
+            absent("contacts in activecampaign", &[tool("list_active_campaigns", "")]),
+            [""; 0]
+        );
+        assert_eq!(
+            absent("contacts in activecampaign", &[tool("activate", "Makes a campaign active")]),
+            ["ActiveCampaign"]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{
     document::{Document, Parameter},
     index::Index,
+    meaning::{Embed, Meaning, QueryMeaning},
     search::{Named, Place},
     verdict::{MatchStrength, SearchVerdict},
 };
@@ -325,7 +326,11 @@ fn the_name_of_an_absent_product_decides_only_where_nothing_else_does() {
     let verdict = |query: &str, near: Option<f32>| {
         let found = match near {
             None => index.search(query, &|_| true, 5),
-            Some(near) => index.search_meaning(query, &|_| true, &|_| Some(near), None, 5),
+            Some(near) => {
+                let (asked, vector) = (one_request(vec![1.0]), [near]);
+                let meaning = Meaning { query: &asked, vector: &|_| Some(&vector) };
+                index.search_meaning(query, &|_| true, meaning, None, 5)
+            }
         };
         (found.verdict, found.absent_products)
     };
@@ -342,4 +347,47 @@ fn the_name_of_an_absent_product_decides_only_where_nothing_else_does() {
     assert_eq!(verdict(both, Some(0.6)), (SearchVerdict::Unsure, jira));
     let (verdict, absent) = verdict("send a mail to jira@example.com", None);
     assert!(verdict != no_such_tool && absent.is_empty(), "{verdict:?} {absent:?}");
+}
+
+fn one_request(whole: Vec<f32>) -> QueryMeaning {
+    QueryMeaning { whole, clauses: Vec::new() }
+}
+
+/// Embeds flights, invoices and weather as the axes of a space, and each text as the mean of those that it mentions.
+#[derive(Debug)]
+struct Topics;
+
+impl Embed for Topics {
+    fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        let axis = |text: &str, topic: &str| if text.contains(topic) { 1.0 } else { 0.1 };
+        let vector = |text: &&str| {
+            let vector = ["flight", "invoice", "weather"].map(|topic| axis(text, topic));
+            let length = vector.iter().map(|one| one * one).sum::<f32>().sqrt();
+            vector.map(|one| one / length).to_vec()
+        };
+        texts.iter().map(vector).collect()
+    }
+}
+
+#[test]
+fn each_clause_of_a_query_has_a_tool_among_the_first() {
+    // Both flights and invoices: nearer to the whole query than a tool for one of them, and right for neither request.
+    let names = ["alpha", "beta", "gamma"];
+    let about = ["flight of birds, and a flight invoice", "book a flight", "send an invoice"];
+    let documents: Vec<_> = names.iter().map(|name| tool(name, "")).collect();
+    let index = Index::default().with("all", &documents);
+    let vectors = Topics.embed(&about);
+    let best = |query: &str| {
+        let asked = QueryMeaning::of(&Topics, query).unwrap();
+        let meaning = Meaning {
+            query: &asked,
+            vector: &|place| vectors.get(place.position).map(Vec::as_slice),
+        };
+        let answer = index.search_meaning(query, EVERYTHING, meaning, None, 3);
+        answer.hits.iter().map(|hit| hit.place.position).collect::<Vec<_>>()
+    };
+    assert_eq!(best("the cheapest flight, then a monthly invoice")[2], 0);
+    assert_eq!(best("the flight invoice of yesterday")[0], 0, "one request");
+    // The second clause is near to nothing here, so that the whole query counts.
+    assert_eq!(best("a flight invoice and some nice music")[0], 0, "an aside");
 }

@@ -7,7 +7,7 @@
 
 use super::{
     document_set::DocumentSet,
-    field::MOST,
+    field::{DocumentField, MOST},
     index::Index,
     products::{self, NamedProducts},
     query::{Query, Term},
@@ -19,9 +19,12 @@ use super::{
 const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
 /// The threshold of "unsure". One answerable question in fifty of the tuning sets is below it.
 const UNSURE: f32 = 0.085;
-/// The thresholds with embeddings, for the best similarity plus twice the lexical strength.
-const SEMANTIC_NO_SUCH_TOOL: f32 = 0.38;
+/// The threshold of "no such tool" with embeddings, for the best similarity plus half of the lexical strength. One answerable
+/// question in a hundred of the tuning set `held` is below it, where only held-out servers are in the catalog.
+const SEMANTIC_NO_SUCH_TOOL: f32 = 0.37;
+/// The thresholds of an unsure and of a strong match, for the similarity plus twice the lexical strength.
 const SEMANTIC_UNSURE: f32 = 0.53;
+const SEMANTIC_STRONG: f32 = 0.68;
 /// The lexical strength from which the name of an absent product changes nothing: nearly all of the query is found. No question
 /// of the tuning set `held` that names a product is as strong if the product's server is hidden, nor is "create an issue in
 /// Jira" where another product has `create_issue`.
@@ -123,7 +126,7 @@ impl MatchStrength {
     /// The strength of a document by its similarity, and the lexical strength.
     pub(super) fn of_meaning(nearness: f32, strength: f32) -> Self {
         match nearness + 2.0 * strength {
-            evidence if evidence >= 2.0 * SEMANTIC_UNSURE - SEMANTIC_NO_SUCH_TOOL => Self::Strong,
+            evidence if evidence >= SEMANTIC_STRONG => Self::Strong,
             evidence if evidence >= SEMANTIC_UNSURE => Self::Possible,
             _ => Self::Weak,
         }
@@ -167,9 +170,12 @@ pub(super) fn judge<'a>(
     (strength, nearest): (f32, Option<f32>),
     products: &NamedProducts,
 ) -> SearchVerdict<'a> {
-    let (evidence, unsure, no_such_tool) = match nearest {
-        None => (strength, UNSURE, NO_SUCH_TOOL),
-        Some(nearest) => (nearest + 2.0 * strength, SEMANTIC_UNSURE, SEMANTIC_NO_SUCH_TOOL),
+    let (is_none, is_unsure) = match nearest {
+        None => (strength < NO_SUCH_TOOL, strength < UNSURE),
+        Some(nearest) => (
+            nearest + 0.5 * strength < SEMANTIC_NO_SUCH_TOOL,
+            nearest + 2.0 * strength < SEMANTIC_UNSURE,
+        ),
     };
     let is_found_despite = match nearest {
         None => strength >= DESPITE_ABSENT_PRODUCT,
@@ -178,13 +184,14 @@ pub(super) fn judge<'a>(
     let is_absent = !products.absent.is_empty() && !is_found_despite;
     let named = hits.first().is_some_and(|best| best.named != Named::No);
     let is_weak = hits.iter().all(|hit| hit.strength == MatchStrength::Weak);
-    let verdict = match evidence {
-        _ if named => SearchVerdict::Found,
-        evidence if evidence < no_such_tool || is_absent && !products.has_present => {
-            SearchVerdict::NoSuchTool { nearest_servers: nearest_servers(hits) }
-        }
-        evidence if evidence < unsure || is_weak || is_absent => SearchVerdict::Unsure,
-        _ => SearchVerdict::Found,
+    let verdict = if named {
+        SearchVerdict::Found
+    } else if is_none || is_absent && !products.has_present {
+        SearchVerdict::NoSuchTool { nearest_servers: nearest_servers(hits) }
+    } else if is_unsure || is_weak || is_absent {
+        SearchVerdict::Unsure
+    } else {
+        SearchVerdict::Found
     };
     if verdict != SearchVerdict::Found {
         for hit in hits {
@@ -211,17 +218,25 @@ pub(super) fn share(query: &Query, score: f32) -> f32 {
 pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     let seen = |term: &Term| {
         let readings = term.readings.iter().map(|reading| reading.numbers.clone()).collect();
-        is_seen(index, &[readings], admit)
+        is_seen(index, &[readings], false, admit)
     };
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
 
 /// The readings of a term, each by its number in every shard.
-type Readings = Vec<Vec<Option<u32>>>;
+pub(super) type Readings = Vec<Vec<Option<u32>>>;
 
-/// Whether a visible document has a reading of each of these terms.
-pub(super) fn is_seen(index: &Index, terms: &[Readings], admit: &Admit<'_>) -> bool {
+/// Whether a visible document has a reading of each of these terms; if they must be a compound, several terms side by side.
+pub(super) fn is_seen(
+    index: &Index,
+    terms: &[Readings],
+    must_be_compound: bool,
+    admit: &Admit<'_>,
+) -> bool {
     let Some((first, others)) = terms.split_first() else { return false };
+    if must_be_compound && others.is_empty() {
+        return false;
+    }
     index.parts.iter().enumerate().any(|(at, part)| {
         let in_part = |readings: &Readings| -> Vec<u32> {
             readings.iter().filter_map(|numbers| numbers.get(at).copied().flatten()).collect()
@@ -231,11 +246,27 @@ pub(super) fn is_seen(index: &Index, terms: &[Readings], admit: &Admit<'_>) -> b
             let has = |number: &u32| part.shard.impact(*number, document).is_some();
             others.iter().all(|readings| readings.iter().any(has))
         };
+        let in_order: Vec<Vec<u32>> = terms.iter().map(in_part).collect();
+        let is_compound = |document: u32| {
+            let words = part.shard.words(document);
+            let side_by_side = words.windows(in_order.len()).any(|words| {
+                words.iter().zip(&in_order).all(|(word, readings)| readings.contains(word))
+            });
+            let in_server = |number: &u32| {
+                let impact = part.shard.impact(*number, document);
+                impact.is_some_and(|impact| {
+                    impact.fields().any(|field| field == DocumentField::Server)
+                })
+            };
+            side_by_side || in_order.iter().all(|readings| readings.iter().any(in_server))
+        };
         in_part(first).into_iter().any(|number| {
             let documents = part.shard.postings(number).iter().map(|posting| posting.document);
             documents.filter(|document| part.has(*document)).any(|document| {
                 let (source, position) = part.shard.place(document);
-                has_others(document) && admit(Place { source, position })
+                has_others(document)
+                    && (!must_be_compound || is_compound(document))
+                    && admit(Place { source, position })
             })
         })
     })

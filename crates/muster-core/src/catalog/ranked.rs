@@ -5,6 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use muster_search::{
     document_set::DocumentSet,
     index::Index,
+    meaning::{Meaning, QueryMeaning},
     query::How,
     search::{Match, Named, Place},
     verdict::{MatchStrength, SearchVerdict},
@@ -78,8 +79,8 @@ impl CatalogSnapshot {
     }
 }
 
-/// The semantic similarity of a tool to the query, if it is known.
-pub type Similarity<'a> = dyn Fn(&ToolEntry) -> Option<f32> + 'a;
+/// The vector of a tool, if it is known.
+pub type ToolVector<'a> = dyn Fn(&ToolEntry) -> Option<&'a [f32]> + 'a;
 
 impl<'a> Ranker<'a> {
     /// The documents of the tools that `admit` accepts.
@@ -103,13 +104,13 @@ impl<'a> Ranker<'a> {
         }
     }
 
-    /// The best `limit` tools for `text` among those that `admit` accepts. `near` adds semantic
+    /// The best `limit` tools for `text` among those that `admit` accepts. `meaning` adds semantic
     /// similarity; `sure` holds documents that are known to be accepted.
     pub fn search(
         self,
         text: &str,
         admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool,
-        near: Option<&Similarity<'_>>,
+        meaning: Option<(&QueryMeaning, &ToolVector<'_>)>,
         sure: Option<&DocumentSet>,
         limit: usize,
     ) -> RankedTools<'a> {
@@ -119,11 +120,12 @@ impl<'a> Ranker<'a> {
                 self.catalog.is_callable(entry) && admit(source, entry)
             })
         };
-        let answer = match near {
+        let answer = match meaning {
             None => self.index.search_words(text, &admitted, sure, limit),
-            Some(near) => {
-                let near = |place: Place<'_>| tool(place).and_then(|(_, entry)| near(entry));
-                self.index.search_meaning(text, &admitted, &near, sure, limit)
+            Some((query, vector)) => {
+                let vector = |place: Place<'_>| tool(place).and_then(|(_, entry)| vector(entry));
+                let meaning = Meaning { query, vector: &vector };
+                self.index.search_meaning(text, &admitted, meaning, sure, limit)
             }
         };
         let found = answer.hits.iter().filter_map(|hit| {

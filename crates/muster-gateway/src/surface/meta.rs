@@ -43,6 +43,7 @@ use muster_core::{
     request::RequestError,
     text::shortened,
 };
+use muster_search::meaning::QueryMeaning;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -140,8 +141,8 @@ struct MetaContext<'a> {
     budget: Budget,
     /// Whether the caller set the budget.
     budget_given: bool,
-    /// The vector of the query, and the vectors of the tools.
-    meant: Option<(Vec<f32>, embeddings::EmbeddingSnapshot)>,
+    /// The vectors of the query, and those of the tools.
+    meant: Option<(QueryMeaning, embeddings::EmbeddingSnapshot)>,
 }
 
 impl MetaContext<'_> {
@@ -217,13 +218,13 @@ impl Meta {
         &self,
         tool: &MetaTool,
         given: &MetaArguments<'_>,
-    ) -> Option<(Vec<f32>, embeddings::EmbeddingSnapshot)> {
+    ) -> Option<(QueryMeaning, embeddings::EmbeddingSnapshot)> {
         let embeddings =
             self.embeddings.as_ref().filter(|_| tool.name == filter_tools::TOOL.name)?;
         let (query, model) = (given.text("query")?, Arc::clone(embeddings));
         embeddings.want();
-        let vector = tokio::task::spawn_blocking(move || model.embed_query(&query)).await;
-        Some((vector.ok().flatten()?, embeddings.snapshot()))
+        let meaning = tokio::task::spawn_blocking(move || model.embed_query(&query)).await;
+        Some((meaning.ok().flatten()?, embeddings.snapshot()))
     }
 
     fn index(&self, state: &Arc<GatewaySnapshot>) -> Arc<ToolIndex> {

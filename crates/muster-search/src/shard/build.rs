@@ -1,6 +1,9 @@
 //! Builds the index of one source.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use indexmap::IndexMap;
 
@@ -8,6 +11,7 @@ use super::{BREAK, Block, Posting, Shard, Terms, WHOLE};
 use crate::{
     document::Document,
     field::{Counts, DocumentField, Impact},
+    products,
     words::{self, Words},
 };
 
@@ -64,6 +68,7 @@ impl Build {
         }
         self.post(&[name, title, server, description, parameter, parameter_text, tag, alias]);
         self.post_names(document);
+        self.post_products(document);
         self.documents += 1;
     }
 
@@ -115,6 +120,18 @@ impl Build {
         names.dedup();
         for name in names.iter().filter(|name| !name.is_empty()) {
             let term = self.term(&format!("{WHOLE}{name}"));
+            self.push_posting(term, Impact::new(&[0; 8], &[0; 8]));
+        }
+    }
+
+    fn post_products(&mut self, document: &Document<'_>) {
+        let texts = [document.name, document.title, document.server, document.description];
+        let tags = document.tags.iter().chain(document.aliases).copied();
+        let parameters = document.parameters.iter().take(MOST_WORDS).map(|one| one.description);
+        let texts = texts.into_iter().chain(tags).chain(parameters);
+        let terms: BTreeSet<String> = texts.flat_map(products::compound_terms).collect();
+        for term in terms {
+            let term = self.term(&term);
             self.push_posting(term, Impact::new(&[0; 8], &[0; 8]));
         }
     }

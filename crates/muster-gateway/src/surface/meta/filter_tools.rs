@@ -218,7 +218,7 @@ impl Filter {
         let question = tool_index::Question {
             is_unfiltered: glob.is_none() && wanted.is_none() && self.of == Of::default(),
             text: query,
-            meant: cx.meant.as_ref().map(|(vector, _)| vector.as_slice()),
+            meant: cx.meant.as_ref().map(|(meaning, _)| meaning),
             embeddings: cx.meant.as_ref().map(|(_, embeddings)| embeddings),
         };
         Passing::Ranked(index.search(state, &question, admit, limit))

@@ -10,14 +10,14 @@ use muster_core::{
     call::Role,
     catalog::{
         CatalogSnapshot, CatalogSource, ToolEntry,
-        ranked::{RankedTool, RankedTools},
+        ranked::{RankedTool, RankedTools, ToolVector},
     },
     effect::Effect,
     name::BackendName,
     schema::signature,
 };
 use muster_search::{
-    document_set::DocumentSet, index::Index, meaning::nearness, verdict::SearchVerdict,
+    document_set::DocumentSet, index::Index, meaning::QueryMeaning, verdict::SearchVerdict,
 };
 use muster_workflow::TOOL_PREFIX;
 
@@ -44,12 +44,12 @@ pub(super) struct ToolIndex {
     unfiltered: OnceLock<DocumentSet>,
 }
 
-/// A search query, with its vector if there is a model.
+/// A search query, with its vectors if there is a model.
 pub(super) struct Question<'a> {
     /// Whether every tool is admitted.
     pub(super) is_unfiltered: bool,
     pub(super) text: &'a str,
-    pub(super) meant: Option<&'a [f32]>,
+    pub(super) meant: Option<&'a QueryMeaning>,
     pub(super) embeddings: Option<&'a Embeddings>,
 }
 
@@ -170,11 +170,8 @@ impl ToolIndex {
         let wanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             is_wanted(entry) && shown(source, entry)
         };
-        let near = |entry: &ToolEntry| {
-            let meant = question.meant?;
-            question.embeddings?.of(entry).map(|vector| nearness(vector, meant))
-        };
-        let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
+        let vector = |entry: &ToolEntry| question.embeddings?.of(entry);
+        let meaning = question.meant.map(|meant| (meant, &vector as &ToolVector<'_>));
         // The order of a page must not depend on its size, so that whole chunks are ordered.
         let limit = limit.div_ceil(CHUNK).saturating_mul(CHUNK);
         let ranker = listed.ranker(index);
@@ -184,14 +181,14 @@ impl ToolIndex {
             };
             self.unfiltered.get_or_init(|| ranker.documents(is_shown))
         });
-        let mut ranked = ranker.search(question.text, wanted, near, sure, limit);
+        let mut ranked = ranker.search(question.text, wanted, meaning, sure, limit);
         // A search of its own: tools of servers that are down have no embedding, and must not lose their place to these.
         if state.policy.role() == Role::Operator && ranked.found.len() < limit {
             let others = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_wanted(entry) && shown(source, entry)
             };
             let room = limit - ranked.found.len();
-            let core = ranker.search(question.text, others, near, None, room);
+            let core = ranker.search(question.text, others, meaning, None, room);
             if ranked.found.is_empty() {
                 ranked = core;
             } else {
