@@ -16,7 +16,7 @@ import run
 HERE = pathlib.Path(__file__).resolve().parent
 GIVEN = ["mcpproxy45", "livemcp_step", "livemcp_step_8k", "metatool_multi"]
 # nDCG@10 that must not be fallen behind; the goals are in models/README.md.
-GATES = {"mcpproxy45": .85, "livemcp_step": .795, "livemcp_step_8k": .69, "metatool_multi": .72}
+GATES = {"mcpproxy45": .85, "livemcp_step": .80, "livemcp_step_8k": .69, "metatool_multi": .72}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
 HONEST = {"false": .02, "recognised": .43, "named": .85}
 EMBEDDED = 3600
