@@ -83,27 +83,27 @@ fn notes(name: &str, server: &ClientServer) -> Vec<String> {
         let secrets = secrets.join(", ");
         notes.push(format!("{name}: these secrets are stored as plain text: {secrets}"));
     }
+    let spec = McpServerSpec::at(server.endpoint.clone());
     let unset = pairs.iter().filter(|(_, value)| is_filled_in(value));
-    let unset = unset.map(|(key, _)| key.as_str());
-    let unset = unset.chain(settings(&server.endpoint));
+    let mut unset: Vec<&str> = unset.map(|(key, _)| key.as_str()).collect();
+    unset.extend(settings(&spec).map(|name| -> &str { name }));
     notes.extend(
-        unset.map(|key| format!("{name}: `{key}` was filled in by the client: set its value")),
+        unset
+            .into_iter()
+            .map(|key| format!("{name}: `{key}` was filled in by the client: set its value")),
     );
     notes
 }
 
 /// The settings beside variables and headers that the client fills in.
-fn settings(endpoint: &Endpoint) -> Vec<&'static str> {
+fn settings(spec: &McpServerSpec) -> impl Iterator<Item = &'static str> {
     let filled_in = |value: &str| value.contains("${");
-    let found = match endpoint {
-        Endpoint::Stdio { command, args, .. } => {
-            vec![("command", filled_in(command)), ("args", args.iter().any(|arg| filled_in(arg)))]
-        }
-        Endpoint::Sse { url, .. } | Endpoint::Http { url, .. } | Endpoint::Mtls { url, .. } => {
-            vec![("url", filled_in(url))]
-        }
-    };
-    found.into_iter().filter(|(_, filled_in)| *filled_in).map(|(name, _)| name).collect()
+    let found = [
+        ("command", filled_in(&spec.command)),
+        ("args", spec.args.iter().any(|arg| filled_in(arg))),
+        ("url", filled_in(&spec.url)),
+    ];
+    found.into_iter().filter(|(_, filled_in)| *filled_in).map(|(name, _)| name)
 }
 
 /// Whether a value refers to a variable or an input, which the client fills in.
