@@ -54,6 +54,7 @@ pub enum LoginState {
     /// It is connected.
     Connected,
     /// The caller has to log in.
+    #[serde(alias = "pending_auth")]
     AuthRequired,
     /// The gateway is connecting with the caller's login.
     SsoPending,

@@ -336,7 +336,17 @@ impl Reason {
             Self::McpServerTokenExchanged => "accepted an exchanged token",
             Self::McpServerTokenExchangeFailed => "could not be reached by an exchanged token",
         };
+        self.sentence(name, what, detail)
+    }
+
+    /// The message from its parts.
+    fn sentence(self, name: &str, what: &str, detail: &str) -> String {
         let kind = self.kind().as_str();
+        // The detail is the object of the sentence.
+        let continues = matches!(
+            self,
+            Self::WorkflowCreated | Self::WorkflowUpdated | Self::McpServerToolsDiscovered
+        );
         let is_step = self.as_str().starts_with("WorkflowStep");
         match detail {
             // The detail begins with the step.
@@ -344,14 +354,7 @@ impl Reason {
                 Some((step, more)) => format!("{kind} {name}: step {step} {what}: {more}"),
                 None => format!("{kind} {name}: step {detail} {what}"),
             },
-            detail
-                if matches!(
-                    self,
-                    Self::WorkflowCreated | Self::WorkflowUpdated | Self::McpServerToolsDiscovered
-                ) =>
-            {
-                format!("{kind} {name} {what} {detail}")
-            }
+            detail if continues => format!("{kind} {name} {what} {detail}"),
             "" => format!("{kind} {name} {what}"),
             detail => format!("{kind} {name} {what}: {detail}"),
         }

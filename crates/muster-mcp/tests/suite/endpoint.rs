@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::client::{modern, request, soon, start, start_with};
+use super::client::{call, modern, request, soon, start, start_with};
 
 #[tokio::test]
 async fn paths_and_methods() {
@@ -320,8 +320,8 @@ async fn silent_clients_do_not_keep_others_out() {
 async fn health_is_answered_when_every_connection_is_busy() {
     let server = start_with(HttpOptions { max_connections: 2, ..HttpOptions::default() }).await;
     let client = server.initialize(json!({})).await;
-    let first = client.send("GET").await;
-    let second = server.send("GET", "/sse", &[], "").await;
+    let first = client.ask(2, "tools/call", call("talking")).await;
+    let second = client.ask(3, "tools/call", call("talking")).await;
     assert_eq!((first.status, second.status), (StatusCode::OK, StatusCode::OK));
     let health = soon(server.send("GET", "/health", &[], "")).await;
     assert_eq!(health.json().await, json!({"status": "ok"}));

@@ -28,6 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "muster-gateway",
         &[
+            "muster-api",
             "muster-config",
             "muster-core",
             "muster-exec",

@@ -141,9 +141,9 @@ mod tests {
         let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
         let wide: Vec<&str> = wide.lines().take(3).collect();
         expect![[r#"
-            NAME   STATE       TYPE    AUTOSTART   SESSION        ENDPOINT       ERROR
-            a      Connected   sse     Yes         Pending Auth   http://k/mcp   -
-            b      Failed      stdio   No          -              b-mcp -x       it ended: no such module"#]]
+            NAME   STATE       TYPE    AUTOSTART   SESSION         ENDPOINT       ERROR
+            a      Connected   sse     Yes         Auth Required   http://k/mcp   -
+            b      Failed      stdio   No          -               b-mcp -x       it ended: no such module"#]]
         .assert_eq(&wide.join("\n"));
     }
 
