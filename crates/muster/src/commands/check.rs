@@ -36,8 +36,11 @@ pub(crate) struct Check {
     gateway: GatewayArgs,
 }
 
+/// What to do about a resource that cannot be used, by the reply about it; nothing if it can.
+type NextStep = fn(&ToolResponse) -> Option<String>;
+
 pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
-    let (tool, next_step): (&str, fn(&ToolResponse) -> Option<String>) =
+    let (tool, next_step): (&str, NextStep) =
         match resource_kinds::find(&args.kind, resource_kinds::CHECKED)? {
             ResourceKind::ServiceClass => ("core_serviceclass_available", tools),
             ResourceKind::Workflow => ("core_workflow_available", tools),
