@@ -8,6 +8,7 @@
 //! last of them is gone or has proved unkillable.
 
 mod children;
+mod orphans;
 mod spawn;
 mod terminate;
 mod watch;
@@ -49,6 +50,7 @@ pub fn serve() -> ExitCode {
     let _named = fs::write("/proc/self/comm", "muster-launcher");
     platform::adopt_orphans();
     pages::release_code_pages();
+    orphans::terminate_in_background();
     let children = Arc::new(Children::default());
     let mut terminator = Terminator::new(Arc::clone(&children));
     let mut watch = ChildWatch::new(Arc::clone(&children));

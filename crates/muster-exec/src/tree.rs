@@ -12,10 +12,11 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Read,
+    os::unix::fs::MetadataExt as _,
     process,
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, geteuid};
 
 use crate::platform::{self, InheritedNumber};
 
@@ -59,6 +60,14 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
         next += 1;
     }
     found
+}
+
+/// Whether a process belongs to the user of this one, and process ids mean the same to both.
+pub(crate) fn is_of_this_user(pid: i32) -> bool {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
+    owner.is_ok_and(|owner| owner == geteuid().as_raw())
+        && namespace(&pid.to_string()).is_some_and(|of| Some(of) == namespace("self"))
 }
 
 /// Sends a signal, unless the process has ended since it was read.
@@ -114,6 +123,11 @@ impl RunMark {
     pub(crate) fn is_from(self, launcher: u32) -> bool {
         self.0 >> 32 == u64::from(launcher)
     }
+
+    /// The process id of the launcher; none if the number is a limit that somebody has set.
+    pub(crate) fn launcher(self) -> Option<i32> {
+        i32::try_from(self.0 >> 32).ok().filter(|launcher| *launcher > 0)
+    }
 }
 
 /// Sets the mark that new children of this process inherit.
@@ -165,5 +179,7 @@ mod tests {
         assert!(RunMark::new(5, 1).is_from(5));
         assert!(!RunMark::new(5, u64::MAX).is_from(6));
         assert_ne!(RunMark::new(5, 1), RunMark::new(5, 2));
+        assert_eq!(RunMark::new(5, u64::MAX).launcher(), Some(5));
+        assert_eq!(RunMark(1_000).launcher(), None, "a limit in use");
     }
 }

@@ -74,6 +74,27 @@ fn no_process_survives_a_killed_gateway() {
 }
 
 #[tokio::test]
+async fn what_a_gateway_and_its_launcher_left_is_ended_by_the_next_launcher() {
+    for script in SCRIPTS {
+        let mut gateway = gateway(script);
+        let stdout = BufReader::new(gateway.stdout.take().unwrap());
+        let numbers: Vec<i32> =
+            stdout.lines().take(4).map(|line| line.unwrap().trim_end().parse().unwrap()).collect();
+        let left = Watched::new(&numbers[1..]);
+        let killed = Pid::from_raw(numbers[0]).unwrap();
+        // Stopped, it cannot notice that its gateway is gone.
+        kill_process(killed, Signal::STOP).unwrap();
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
+        kill_process(killed, Signal::KILL).unwrap();
+        let next = launcher();
+        assert_eq!(run_script(&next, "exit 0").await.ending, Ending::Exited(0));
+        left.assert_gone_within(SOON);
+        next.shut_down().await;
+    }
+}
+
+#[tokio::test]
 async fn a_killed_launcher_is_cleaned_up_and_replaced() {
     let launcher = launcher();
     for script in SCRIPTS {
