@@ -89,7 +89,7 @@ impl Remote {
         Self::open(target, auth, ChangeNotifications::Ignore).await
     }
 
-    /// Connects and receives notifications, see [`Remote::notifications`].
+    /// Connects and receives notifications, see [`Remote::events`].
     pub async fn listen(target: &Target, auth: &Credentials) -> Result<Self, RemoteError> {
         Self::open(target, auth, ChangeNotifications::Receive).await
     }
