@@ -195,3 +195,36 @@ impl Exchange {
         (response, connection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderMap, HeaderValue};
+    use hyper_util::rt::TokioIo;
+    use tokio::{io::duplex, time::advance};
+
+    use super::{HttpConnection, KEEP_ALIVE};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_not_used_after_its_upstream_may_have_closed_it() {
+        for (header, seconds) in [
+            (None, 60),
+            (Some("timeout=5"), 4),
+            (Some("max=100, timeout=5"), 4),
+            (Some("timeout=1"), 0),
+            (Some("timeout=600"), 60),
+            (Some("max=100"), 60),
+        ] {
+            let (stream, _upstream) = duplex(64);
+            let mut connection = HttpConnection::handshake(TokioIo::new(stream)).await.unwrap();
+            let headers = header.map(|value| (KEEP_ALIVE, HeaderValue::from_static(value)));
+            connection.learn(&headers.into_iter().collect::<HeaderMap>());
+            connection.rest();
+            advance(Duration::from_secs(seconds).saturating_sub(Duration::from_millis(1))).await;
+            assert_eq!(connection.is_expired(), seconds == 0, "{header:?}");
+            advance(Duration::from_millis(1)).await;
+            assert!(connection.is_expired(), "{header:?}");
+        }
+    }
+}

@@ -374,3 +374,25 @@ pub(crate) fn parse_headers(given: &[(String, String)]) -> Result<HeaderMap, Tra
     }
     Ok(headers)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::Ordering};
+
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, duplex};
+
+    use super::{HttpConnection, IdleConnections, sweep};
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_are_closed() {
+        let (stream, mut upstream) = duplex(64);
+        let connection = HttpConnection::handshake(TokioIo::new(stream)).await.unwrap();
+        let idle = Arc::new(IdleConnections::default());
+        idle.is_swept.store(true, Ordering::Relaxed);
+        idle.connections.lock().push(connection);
+        sweep(Arc::downgrade(&idle)).await;
+        assert_eq!(upstream.read(&mut [0; 8]).await.unwrap(), 0);
+        assert!(!idle.is_swept.load(Ordering::Relaxed), "the next one starts another sweep");
+    }
+}
