@@ -380,9 +380,12 @@ mod tests {
     use std::sync::{Arc, atomic::Ordering};
 
     use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt as _, duplex};
+    use tokio::{
+        io::{AsyncReadExt as _, duplex},
+        time::Instant,
+    };
 
-    use super::{HttpConnection, IdleConnections, sweep};
+    use super::{HttpConnection, IdleConnections, MAX_KEEP_ALIVE, sweep};
 
     #[tokio::test(start_paused = true)]
     async fn idle_connections_are_closed() {
@@ -391,7 +394,9 @@ mod tests {
         let idle = Arc::new(IdleConnections::default());
         idle.is_swept.store(true, Ordering::Relaxed);
         idle.connections.lock().push(connection);
+        let began = Instant::now();
         sweep(Arc::downgrade(&idle)).await;
+        assert!(began.elapsed() <= 2 * MAX_KEEP_ALIVE, "{:?}", began.elapsed());
         assert_eq!(upstream.read(&mut [0; 8]).await.unwrap(), 0);
         assert!(!idle.is_swept.load(Ordering::Relaxed), "the next one starts another sweep");
     }
