@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{
     client::Folder,
     serve::{Gateway, MUSTER},
+    transcripts::raw_terminal,
 };
 
 /// A port where each connection is answered with the same bytes.
@@ -59,8 +60,9 @@ impl Clinic {
         fs::write(path, text).unwrap();
     }
 
-    fn run(&self, words: &[&str]) -> Output {
-        Command::new(MUSTER)
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(MUSTER);
+        command
             .arg("doctor")
             .arg("--config-path")
             .arg(self.folder.file("gw"))
@@ -70,9 +72,12 @@ impl Clinic {
             .env_remove("XDG_STATE_HOME")
             .env_remove("MUSTER_ENDPOINT")
             .env_remove("MUSTER_CONTEXT")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
     }
 
     fn examine(&self, words: &[&str]) -> Value {
@@ -357,4 +362,14 @@ fn what_a_policy_or_a_server_gives_away_is_told() {
     ] {
         assert_eq!(codes(subject), [expected], "{subject}: {report}");
     }
+}
+
+#[test]
+fn a_terminal_shows_that_it_is_working() {
+    let silent = "command: sh\nargs: [-c, 'sleep 60']\ntimeout: 2\n";
+    let clinic = Clinic::new(&[("mcpservers/silent.yaml", silent)]);
+    let (shown, _) = raw_terminal(&clinic.command(&[]));
+    let (working, done) = shown.split_once("no answer within").unwrap();
+    assert!(working.contains(" Checking..."), "{shown}");
+    assert!(!done.contains("Checking"), "{shown}");
 }
