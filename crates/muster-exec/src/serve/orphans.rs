@@ -21,6 +21,10 @@ pub(super) fn terminate_in_background() {
     drop(thread.spawn(terminate));
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the launcher has no runtime, and this thread nothing else to do"
+)]
 fn terminate() {
     let mut orphans = orphans();
     for signal in [Signal::TERM, Signal::KILL] {
