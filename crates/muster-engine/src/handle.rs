@@ -119,7 +119,7 @@ impl Handle {
         self.wait_until_settled(name, generation).await
     }
 
-    /// Waits until a server has reached a stable condition for `generation`.
+    /// Waits until a server has reached a stable condition for `generation`, and its events are recorded.
     pub(crate) async fn wait_until_settled(
         &self,
         name: &str,
@@ -132,6 +132,11 @@ impl Handle {
         };
         let mut views = self.view.clone();
         let view = Arc::clone(&*views.wait_for(done).await.ok()?);
+        // The state is published first, and a caller may look for the events next.
+        let (answer, answered) = oneshot::channel();
+        if self.inputs.send(Input::Flush(answer)).await.is_ok() {
+            drop(answered.await);
+        }
         view.servers.get(name).cloned()
     }
 }

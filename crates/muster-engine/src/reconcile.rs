@@ -68,6 +68,8 @@ pub(crate) enum Input {
         /// The update.
         update: Box<UnitUpdate>,
     },
+    /// A tool waits until the events of everything that is published are recorded.
+    Flush(oneshot::Sender<()>),
     /// A caller logged in to a server.
     LoggedIn {
         /// The server's name.
@@ -182,6 +184,8 @@ impl Reconciler {
                         self.apply_unit_update(&name, *update);
                     }
                 }
+                // All that was published before is done with.
+                Input::Flush(answer) => drop(answer.send(())),
                 Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {
                     self.shut_down();
