@@ -23,7 +23,7 @@ impl WideGrant {
         let place = self.entry.map_or_else(String::new, |entry| format!("callers → {entry} → "));
         match self.tools.as_slice() {
             [] => {
-                format!("{place}operator: everybody whom this entry matches may change the gateway")
+                format!("{place}operator: everybody that this entry matches may change the gateway")
             }
             tools => {
                 format!("{place}tools: agents may change the gateway with {}", tools.join(", "))
@@ -37,7 +37,7 @@ impl WideGrant {
     }
 }
 
-/// The entries of all policies that give rights to agents, or to users whom nobody named.
+/// The entries of all policies that give rights to agents, or to users that nobody named.
 pub fn examined(files: &Files) -> Vec<WideGrant> {
     let operators: BTreeSet<&str> = core_tools::for_operators().collect();
     let named = |rules: &Rules| -> Vec<String> {
@@ -103,11 +103,11 @@ mod tests {
             ),
             (
                 "callers: [{users: ['a@b.example'], operator: true}, {users: ['*'], operator: true}]".to_owned(),
-                "callers → 1 → operator: everybody whom this entry matches may change the gateway",
+                "callers → 1 → operator: everybody that this entry matches may change the gateway",
             ),
             (
                 "callers: [{clients: ['*'], operator: true}]".to_owned(),
-                "callers → 0 → operator: everybody whom this entry matches may change the gateway",
+                "callers → 0 → operator: everybody that this entry matches may change the gateway",
             ),
             (
                 format!("callers: [{{anonymous: true, tools: {create}}}]"),

@@ -139,7 +139,6 @@ impl Servers {
     }
 }
 
-/// Says past the capture of libtest that Valkey was not tried.
 /// Lets the node with a slot move it to another one. Keys of the slot that do not exist belong there from now on.
 fn begin_move(slot: &str, from: &Server, to: &Server) {
     let id = |node: &Server| {
@@ -168,6 +167,7 @@ fn join([first, others @ ..]: &[Server; 3]) -> Server {
     node
 }
 
+/// Writes past the output capture of libtest that Valkey was not tried.
 fn skip(test: &str) {
     let reason = "neither valkey-server nor redis-server is installed";
     let said = writeln!(stderr(), "skipped: {test}: {reason}");
