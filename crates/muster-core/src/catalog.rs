@@ -4,7 +4,7 @@
 //! request works on one [`CatalogSnapshot`] from start to end.
 
 pub mod family;
-mod indexed;
+pub mod indexed;
 mod names;
 pub mod offer;
 pub mod ranked;
@@ -224,6 +224,11 @@ impl CatalogSource {
     /// Its tools in its own order; names may repeat.
     pub fn entries(&self) -> &[Arc<ToolEntry>] {
         &self.entries
+    }
+
+    /// Whether its tools are the gateway's own.
+    fn is_gateway(&self) -> bool {
+        self.entries.iter().all(|entry| entry.audience.is_gateway())
     }
 }
 

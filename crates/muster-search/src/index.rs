@@ -75,6 +75,13 @@ impl Index {
         index
     }
 
+    /// Both indexes as one, to search. The documents of this one keep their place in sets of documents. It is not an index to
+    /// update: the sources of the two are assumed to differ.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        Self { parts: self.parts.iter().chain(&other.parts).cloned().collect() }
+    }
+
     /// The number of documents.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.count as usize).sum()

@@ -2,6 +2,9 @@
 //!
 //! A catalog that is never searched needs no index. If the catalog changes by one source, only that
 //! source is indexed again.
+//!
+//! **Invariant:** the gateway's own tools change no score of another tool. How much a word counts depends on how many tools of the
+//! index have it, so that theirs, which are more than a small catalog has, are in an index apart.
 
 use std::{
     fmt,
@@ -18,13 +21,56 @@ use serde_json::Value;
 use super::{CatalogSource, ToolEntry};
 use crate::{json::RawObject, name::BackendName};
 
+/// The search index of a catalog.
+#[derive(Debug, Clone, Default)]
+pub struct CatalogIndex {
+    /// Without the gateway's own tools.
+    others: Index,
+    /// The gateway's own tools.
+    gateway: Index,
+    /// Both.
+    all: Index,
+}
+
+impl CatalogIndex {
+    /// The index of all tools but the gateway's own.
+    pub fn without_gateway(&self) -> &Index {
+        &self.others
+    }
+
+    /// The index of all tools. Sets of documents of the other index are sets of documents of this one.
+    pub fn all(&self) -> &Index {
+        &self.all
+    }
+
+    /// Replaces or removes the tools of a source, with `words` as the description of a tool.
+    pub(super) fn replace<'a>(
+        &mut self,
+        backend: &BackendName,
+        source: Option<&'a CatalogSource>,
+        words: impl Fn(&'a ToolEntry) -> &'a str,
+    ) {
+        self.others = self.others.without(backend.as_str());
+        self.gateway = self.gateway.without(backend.as_str());
+        if let Some(source) = source {
+            let index = if source.is_gateway() { &mut self.gateway } else { &mut self.others };
+            *index = with_source(index, source, words);
+        }
+    }
+
+    /// The index after sources were replaced.
+    pub(super) fn joined(self) -> Self {
+        Self { all: self.others.beside(&self.gateway), ..self }
+    }
+}
+
 /// A lazily built search index.
 #[derive(Clone, Default)]
 pub(super) struct LazyIndex {
-    base: Index,
+    base: CatalogIndex,
     /// Sources that changed since `base` was built; none for a removed one.
     pending: RedBlackTreeMapSync<BackendName, Option<Arc<CatalogSource>>>,
-    built: Arc<OnceLock<Index>>,
+    built: Arc<OnceLock<CatalogIndex>>,
 }
 
 impl LazyIndex {
@@ -39,12 +85,13 @@ impl LazyIndex {
     }
 
     /// The index, built on first use.
-    pub(super) fn get(&self) -> &Index {
+    pub(super) fn get(&self) -> &CatalogIndex {
         self.built.get_or_init(|| {
-            self.pending.iter().fold(self.base.clone(), |index, (backend, source)| match source {
-                Some(source) => with_source(&index, source, |entry| &entry.description),
-                None => index.without(backend.as_str()),
-            })
+            let mut index = self.base.clone();
+            for (backend, source) in &self.pending {
+                index.replace(backend, source.as_deref(), |entry| &entry.description);
+            }
+            index.joined()
         })
     }
 }
@@ -58,7 +105,7 @@ impl fmt::Debug for LazyIndex {
 }
 
 /// Adds a source to an index, with `words` as the description of a tool.
-pub(super) fn with_source<'a>(
+fn with_source<'a>(
     index: &Index,
     source: &'a CatalogSource,
     words: impl Fn(&'a ToolEntry) -> &'a str,

@@ -11,7 +11,7 @@ use muster_search::{
     verdict::{MatchStrength, SearchVerdict},
 };
 
-use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed};
+use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed::CatalogIndex};
 use crate::name::BackendName;
 
 /// A catalog with an index to search.
@@ -55,7 +55,7 @@ pub struct RankedTool<'a> {
 
 impl CatalogSnapshot {
     /// The index over all tools, by their own descriptions.
-    pub fn index(&self) -> &Index {
+    pub fn index(&self) -> &CatalogIndex {
         self.indexed.get()
     }
 
@@ -65,12 +65,12 @@ impl CatalogSnapshot {
         &'a self,
         backends: impl Iterator<Item = &'a BackendName>,
         words: impl Fn(&'a ToolEntry) -> &'a str,
-    ) -> Index {
-        backends
-            .filter_map(|backend| self.source(backend.as_str()))
-            .fold(self.index().clone(), |index, source| {
-                indexed::with_source(&index, source, &words)
-            })
+    ) -> CatalogIndex {
+        let mut index = self.index().clone();
+        for source in backends.filter_map(|backend| self.source(backend.as_str())) {
+            index.replace(&source.backend, Some(source), &words);
+        }
+        index.joined()
     }
 
     /// Searches an index of this catalog.

@@ -13,6 +13,10 @@ use crate::{
 };
 
 fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
+    source_for(ToolAudience::default(), backend, tools)
+}
+
+fn source_for(audience: ToolAudience, backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
     let backend = BackendName::new(backend);
     let info = BackendInfo {
         title: backend.as_str().into(),
@@ -30,7 +34,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: ToolAudience::default(),
+        audience,
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend, info, offer)
@@ -82,7 +86,7 @@ fn a_replaced_source_keeps_its_position() {
 }
 
 fn found(catalog: &CatalogSnapshot, query: &str) -> Vec<String> {
-    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, None, None, 10);
+    let ranked = catalog.ranker(catalog.index().all()).search(query, |_, _| true, None, None, 10);
     assert_eq!(ranked.total, ranked.found.len());
     ranked.found.iter().map(|found| found.entry.description.to_string()).collect()
 }
@@ -98,10 +102,40 @@ fn search_follows_catalog_changes() {
     assert_eq!(found(&second.without(&BackendName::new("b")), "read file"), ["Read a file"]);
     assert_eq!(found(&second.without(&BackendName::new("b")), "send mail"), [""; 0]);
     assert_eq!(found(&first, "read file"), ["Read a file"]);
-    let ranker = second.ranker(second.index());
+    let ranker = second.ranker(second.index().all());
     let hidden = ranker.search("pods", |source, _| source.backend.as_str() != "c", None, None, 10);
     assert!(hidden.found.is_empty() && hidden.total == 0);
     assert!(matches!(hidden.verdict, SearchVerdict::NoSuchTool { .. }));
+}
+
+#[test]
+fn the_tools_of_the_gateway_change_no_score_of_others() {
+    let others = CatalogSnapshot::default()
+        .with(source(
+            "a",
+            &[("list_files", "List the files of a folder"), ("send_mail", "Send mail")],
+        ))
+        .with(source("b", &[("list_events", "List events"), ("create_event", "Create an event")]));
+    let own = [
+        ("core_service_list", "List all services"),
+        ("core_config_get", "Show the configuration"),
+        ("core_events", "List the events of the gateway"),
+    ];
+    let with_own = others.with(source_for(ToolAudience::Operators, "core", &own));
+    let scores = |catalog: &CatalogSnapshot, query: &str| -> Vec<(String, f32)> {
+        let ranker = catalog.ranker(catalog.index().without_gateway());
+        let found = ranker.search(query, |_, _| true, None, None, 10).found;
+        found.iter().map(|found| (found.entry.name.to_string(), found.score)).collect()
+    };
+    for query in ["list events", "list all files", "servise list", "show me the configuration"] {
+        assert_eq!(scores(&with_own, query), scores(&others, query), "{query}");
+    }
+    assert_eq!(found(&with_own, "configuration"), ["Show the configuration"]);
+    let backend = BackendName::new("core");
+    let index = with_own.index_with_descriptions([&backend].into_iter(), |_| "Weather");
+    assert!(index.without_gateway().len() == 4 && index.all().len() == 7);
+    let without = with_own.without(&backend);
+    assert_eq!(found(&without, "configuration"), [""; 0]);
 }
 
 #[test]
@@ -112,7 +146,7 @@ fn replaced_descriptions_are_searched() {
     let backend = BackendName::new("a");
     let index = catalog.index_with_descriptions([&backend].into_iter(), words);
     let names = |query: &str| -> Vec<String> {
-        let found = catalog.ranker(&index).search(query, |_, _| true, None, None, 10).found;
+        let found = catalog.ranker(index.all()).search(query, |_, _| true, None, None, 10).found;
         found.iter().map(|found| found.entry.name.to_string()).collect()
     };
     assert_eq!(names("weather"), ["x"]);

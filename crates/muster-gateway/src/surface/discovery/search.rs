@@ -155,7 +155,7 @@ fn ranked<'a>(
         wanted.filter.matches_source(source) && wanted.admits(state, entry)
     };
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
-    let ranked = listed.ranker(listed.index()).search(query, admit, None, None, most);
+    let ranked = listed.ranker(listed.index().all()).search(query, admit, None, None, most);
     match ranked.verdict {
         SearchVerdict::NoSuchTool { .. } => Vec::new(),
         SearchVerdict::Found | SearchVerdict::Unsure => {

@@ -10,15 +10,14 @@ use muster_core::{
     call::Role,
     catalog::{
         CatalogSnapshot, CatalogSource, ToolEntry,
+        indexed::CatalogIndex,
         ranked::{RankedTool, RankedTools, ToolVector},
     },
     effect::Effect,
     name::BackendName,
     schema::signature,
 };
-use muster_search::{
-    document_set::DocumentSet, index::Index, meaning::QueryMeaning, verdict::SearchVerdict,
-};
+use muster_search::{document_set::DocumentSet, meaning::QueryMeaning, verdict::SearchVerdict};
 use muster_workflow::TOOL_PREFIX;
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
@@ -37,7 +36,7 @@ pub(super) struct ToolIndex {
     /// The number of tools that the policy shows.
     count: OnceLock<usize>,
     /// A search index over the policy's own descriptions, if it sets any.
-    index: OnceLock<Option<Index>>,
+    index: OnceLock<Option<CatalogIndex>>,
     /// The names of the tools that are listed in place of the meta-tools; none if there are too many.
     direct: OnceLock<Option<Arc<BTreeSet<String>>>>,
     /// The documents of the tools that every search without filters may find: all that are shown but core tools.
@@ -162,11 +161,11 @@ impl ToolIndex {
                 .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| listed.index());
-        let asked = AskedFor::of(question.text);
+        let asks_for_core = asks_for_core(question.text);
         let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             state.policy.shows(entry) && admit(source, entry)
         };
-        let is_wanted = |entry: &ToolEntry| !is_core(entry) || asked.names(entry);
+        let is_wanted = |entry: &ToolEntry| asks_for_core || !is_core(entry);
         let wanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             is_wanted(entry) && shown(source, entry)
         };
@@ -174,21 +173,22 @@ impl ToolIndex {
         let meaning = question.meant.map(|meant| (meant, &vector as &ToolVector<'_>));
         // The order of a page must not depend on its size, so that whole chunks are ordered.
         let limit = limit.div_ceil(CHUNK).saturating_mul(CHUNK);
-        let ranker = listed.ranker(index);
+        let (all, others) = (listed.ranker(index.all()), listed.ranker(index.without_gateway()));
+        let ranker = if asks_for_core { all } else { others };
         let sure = question.is_unfiltered.then(|| {
             let is_shown = |_: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_core(entry) && state.policy.shows(entry)
             };
-            self.unfiltered.get_or_init(|| ranker.documents(is_shown))
+            self.unfiltered.get_or_init(|| others.documents(is_shown))
         });
         let mut ranked = ranker.search(question.text, wanted, meaning, sure, limit);
         // A search of its own: tools of servers that are down have no embedding, and must not lose their place to these.
         if state.policy.role() == Role::Operator && ranked.found.len() < limit {
-            let others = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+            let unwanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_wanted(entry) && shown(source, entry)
             };
             let room = limit - ranked.found.len();
-            let core = ranker.search(question.text, others, meaning, None, room);
+            let core = all.search(question.text, unwanted, meaning, None, room);
             if ranked.found.is_empty() {
                 ranked = core;
             } else {
@@ -212,26 +212,14 @@ impl ToolIndex {
     }
 }
 
-/// The gateway's own tools that a query asks for: those that it names, all by their prefix. The others are found by
-/// operators alone, behind all other tools, because their words (list, create, status) are those of every question.
-struct AskedFor {
-    all: bool,
-    words: Vec<String>,
-}
-
-impl AskedFor {
-    fn of(query: &str) -> Self {
-        let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
-        let words: Vec<String> =
-            query.split(separates).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-        let names_all =
-            |word: &String| ["core", "muster"].contains(&&**word) || word.starts_with("core_");
-        Self { all: words.iter().any(names_all), words }
-    }
-
-    fn names(&self, entry: &ToolEntry) -> bool {
-        self.all || self.words.iter().any(|word| *word == *entry.local_name)
-    }
+/// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise operators alone find
+/// them, behind all other tools, because their words (list, create, status) are those of every question.
+fn asks_for_core(query: &str) -> bool {
+    let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
+    query
+        .split(separates)
+        .map(str::to_lowercase)
+        .any(|word| ["core", "muster"].contains(&&*word) || word.starts_with("core_"))
 }
 
 /// The number of matches that are ordered together.
