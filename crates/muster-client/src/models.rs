@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use muster_exec::pages::ReleasableConstants;
 use muster_search::{
     encoder::{BuiltInModel, Model},
     meaning::Embed,
@@ -72,7 +73,7 @@ impl SearchModel {
             (Self::BuiltIn, built_in) => Model::built_in(built_in?),
         };
         match model {
-            Ok(model) => Some(Arc::new(model)),
+            Ok(model) => Some(Arc::new(SmallModel::of(model))),
             Err(error) => {
                 tracing::warn!(
                     "search uses keywords only, because the model cannot be loaded: {error}"
@@ -80,6 +81,31 @@ impl SearchModel {
                 None
             }
         }
+    }
+}
+
+/// A model that keeps no word pieces in memory. They are half of the built-in model, and a text needs some dozens of them: they
+/// are mapped again within a hundredth of the time that a text takes.
+#[derive(Debug)]
+struct SmallModel {
+    model: Model,
+    words: Option<ReleasableConstants>,
+}
+
+impl SmallModel {
+    fn of(model: Model) -> Self {
+        let words = model.static_words().and_then(ReleasableConstants::of);
+        Self { model, words }
+    }
+}
+
+impl Embed for SmallModel {
+    fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        let vectors = self.model.embed(texts);
+        if let Some(words) = &self.words {
+            words.release();
+        }
+        vectors
     }
 }
 

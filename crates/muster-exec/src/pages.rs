@@ -15,6 +15,33 @@ pub fn release_code_pages() {
     }
 }
 
+/// The largest size of a page; the size in use is 4 KiB on most machines, and divides it.
+const LARGEST_PAGE: usize = 1 << 16;
+
+/// Constants whose resident pages can be dropped at any time: they are mapped again from the program's file.
+#[derive(Debug)]
+pub struct ReleasableConstants(Range<usize>);
+
+impl ReleasableConstants {
+    /// The whole pages of these constants. `None` if they are not in a mapping of a file, or there is no `/proc`.
+    pub fn of(constants: &'static [u8]) -> Option<Self> {
+        let address = constants.as_ptr().expose_provenance();
+        let end = (address + constants.len()) / LARGEST_PAGE * LARGEST_PAGE;
+        let pages = address.next_multiple_of(LARGEST_PAGE)..end;
+        let maps = fs::read_to_string("/proc/self/maps").ok()?;
+        let holds =
+            |mapping: &Range<usize>| mapping.start <= pages.start && pages.end <= mapping.end;
+        let is_mapped =
+            !pages.is_empty() && read_only_mappings(&maps).any(|mapping| holds(&mapping));
+        is_mapped.then_some(Self(pages))
+    }
+
+    /// Drops the resident pages.
+    pub fn release(&self) {
+        drop_pages(self.0.clone());
+    }
+}
+
 /// The CPU time of this process in clock ticks (usually 10 ms). `None` where there is no `/proc`.
 pub fn cpu_ticks() -> Option<u64> {
     parse_cpu_ticks(&fs::read_to_string("/proc/self/stat").ok()?)
@@ -72,15 +99,31 @@ d000-e000 r-xp 00000000 00:00 0                          [vdso]
     }
 
     #[cfg(target_os = "linux")]
+    fn resident() -> u64 {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
     #[test]
     fn resident_memory_falls() {
-        let resident = || {
-            let status = fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-        };
         let before = resident();
         release_code_pages();
         assert!(resident() < before);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn constants_are_released_and_read_again() {
+        static CONSTANTS: [u8; 1 << 22] = [7; 1 << 22];
+        let sum = || CONSTANTS.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+        let constants = ReleasableConstants::of(&CONSTANTS).unwrap();
+        let before = sum();
+        let read = resident();
+        constants.release();
+        assert!(resident() + 2_000 < read, "{} of {read} kB", resident());
+        assert_eq!(sum(), before);
+        assert!(ReleasableConstants::of(vec![0; 1 << 22].leak()).is_none());
     }
 }
