@@ -13,6 +13,7 @@ pub mod front;
 mod inner_client;
 mod input_rounds;
 pub mod outputs;
+pub mod replica_work;
 pub mod step_runner;
 pub mod surface;
 mod suspended_calls;

@@ -21,7 +21,6 @@ use muster_core::{
     backend::BoxFuture,
     call::Caller,
     client::{ClientHandle, Continuation, InputRequired},
-    hex,
     json::{RawObject, raw},
     lock::Lock,
     request::{RequestError, Response},
@@ -34,6 +33,7 @@ use self::{
     inbox::{Event, Inbox, PendingInput},
     other_replicas::OtherReplicas,
 };
+use crate::replica_work::unguessable;
 
 /// How long a call stays suspended before it expires.
 const EXPIRY: Duration = Duration::from_secs(600);
@@ -202,6 +202,7 @@ impl SuspendedCalls {
     }
 
     fn suspend(&self, caller: &Caller, call: RunningCall) -> Served {
+        // Only the client that receives the name can resume the call.
         let Some(name) = unguessable() else {
             return Err(RequestError::Internal("there is no source of randomness".to_owned()));
         };
@@ -253,13 +254,6 @@ fn key(method: &str, taken: &[(String, PendingInput)]) -> String {
     let about = method.split('/').next().unwrap_or(method);
     let number = taken.iter().filter(|(key, _)| key.starts_with(about)).count();
     if number == 0 { about.to_owned() } else { format!("{about}_{}", number + 1) }
-}
-
-/// A name that cannot be guessed, so that only the client that received it can resume the call.
-fn unguessable() -> Option<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).ok()?;
-    Some(hex::encode(&bytes))
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{
-    super::other_replicas::{RESUME, RESUMED},
-    *,
-};
+use super::{super::other_replicas::NAMES, *};
+
+const RESUME: &str = NAMES.ask;
+const RESUMED: &str = NAMES.done;
 
 /// A link that loses the next message of some topics, and cannot reach the shared state while it is down.
 #[derive(Debug)]
