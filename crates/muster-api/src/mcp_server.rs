@@ -68,6 +68,9 @@ pub struct McpServerInfo {
     /// The protocol that the gateway must speak to it: `legacy` or `modern`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protocol_era: String,
+    /// Which replicas run it, if not each: `one`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub run_on: String,
     /// Replaces the name in the names of its tools.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool_prefix: String,

@@ -17,7 +17,7 @@ use super::{
 
 pub use self::{
     check::{InvalidMcpServer, server_type},
-    spec::{Approval, EraChoice, FamilySpec, McpServerSpec, SPEC, ServerType},
+    spec::{Approval, EraChoice, FamilySpec, McpServerSpec, RunOn, SPEC, ServerType},
     status::McpServerStatus,
 };
 

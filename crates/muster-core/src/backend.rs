@@ -4,6 +4,8 @@ use std::{fmt, pin::Pin};
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     call::{Call, CallError, Caller, Outcome},
     client::{ClientHandle, Continuation},
@@ -53,7 +55,7 @@ pub struct ResourceRequest {
 }
 
 /// The operations of a backend other than running a tool.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ResourceOperation {
     /// Reads the contents of a resource.
     Read {

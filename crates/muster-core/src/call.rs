@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -144,7 +145,7 @@ pub enum Checking {
 }
 
 /// The result of a tool that ran. The tool may have failed; that is for the agent to read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Outcome {
     /// Text produced by muster or a program.
     Text {

@@ -86,7 +86,7 @@ pub trait ClientSession: fmt::Debug + Send + Sync {
 }
 
 /// How a client can be asked for input while its request is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputMode {
     /// By a request from the server to the client.
     Direct,
@@ -98,7 +98,7 @@ pub enum InputMode {
 }
 
 /// A notification to a client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Notification {
     /// The method, such as `notifications/progress`.
     pub method: String,
@@ -116,7 +116,7 @@ pub struct InputRequest {
 }
 
 /// Why an input request has no response.
-#[derive(Debug, Clone, Error)]
+#[derive(Debug, Clone, Error, Serialize, Deserialize)]
 pub enum InputError {
     /// The client did not declare the capability.
     #[error("the client did not declare the capability `{capability}`")]
@@ -178,7 +178,7 @@ pub struct InputRequired {
 }
 
 /// The responses of a client that repeats a request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Continuation {
     /// The responses by key: a JSON object, exactly as sent.
     pub responses: Option<Raw>,

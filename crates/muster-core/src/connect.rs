@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -144,7 +145,7 @@ pub struct ConnectRequest<'a> {
 }
 
 /// A protocol era.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolEra {
     /// With `initialize` and sessions.
     Legacy,
@@ -171,7 +172,7 @@ pub trait Connection: Backend {
 }
 
 /// The lists of a server, each item as sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a capability of its own in the protocol"
@@ -246,6 +247,9 @@ pub enum ConnectionEvent {
         /// The parameters as sent.
         params: Raw,
     },
+    /// The server is reached in another way from now on: another replica runs it, or this one. It is connected again
+    /// at once, because nothing failed.
+    Moved,
     /// The connection is closed.
     Closed {
         /// The reason, for people.

@@ -1,4 +1,4 @@
-//! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], without which
+//! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], here or at another replica, without which
 //! nothing runs.
 
 pub mod callers;
@@ -101,7 +101,28 @@ pub struct Permitted {
     continuation: Continuation,
 }
 
+/// A call that another replica of the gateway permitted, and sent here because the server of its tool runs here.
+#[derive(Debug)]
+pub struct ForwardedCall {
+    /// The tool, by the server's own name.
+    pub entry: Arc<ToolEntry>,
+    /// The arguments exactly as given.
+    pub arguments: Raw,
+    /// The `_meta` object of the request.
+    pub meta: Option<Raw>,
+    /// Responses to input requests of an earlier attempt.
+    pub continuation: Continuation,
+}
+
 impl Permitted {
+    /// The decision of another replica about a call. All replicas have the same policies, and only they have the key that
+    /// their messages are encrypted with: whoever could forge the decision could also read every login. It names a tool of
+    /// an MCP server, which runs whatever arguments it is given, and never a tool of the gateway.
+    pub fn by_another_replica(call: ForwardedCall) -> Self {
+        let ForwardedCall { entry, arguments, meta, continuation } = call;
+        Self { entry, arguments: Arguments::default(), raw: arguments, meta, continuation }
+    }
+
     /// The tool.
     pub fn entry(&self) -> &ToolEntry {
         &self.entry

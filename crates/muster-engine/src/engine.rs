@@ -29,6 +29,7 @@ use crate::{
     events::EventJournal,
     execution_store::ExecutionStore,
     handle::Handle,
+    leased_servers::{self, LeasedServers},
     principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
     resource_status,
@@ -143,7 +144,7 @@ impl Engine {
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
         let executions = workflows::Executions::new(store.state(), tasks.clone());
-        let executions = Arc::new(executions.shared_by(replica).stored_in(stored));
+        let executions = Arc::new(executions.shared_by(replica.clone()).stored_in(stored));
         let services = Services::new(services::Deps {
             store: Arc::clone(&store),
             journal: journal.clone(),
@@ -166,6 +167,16 @@ impl Engine {
             tasks: tasks.clone(),
         });
         tasks.spawn(principals::sweep_idle(Arc::downgrade(&principals), views.clone()));
+        let logs = ServerLogs::default();
+        let leased = replica.map(|link| {
+            LeasedServers::new(leased_servers::Deps {
+                link,
+                tasks: tasks.clone(),
+                inputs: inputs.downgrade(),
+                view: views.clone(),
+                logs: logs.clone(),
+            })
+        });
         let handle = Handle {
             principals,
             inputs: inputs.clone(),
@@ -177,7 +188,8 @@ impl Engine {
             destructive,
             telemetry,
             executions,
-            logs: ServerLogs::default(),
+            logs,
+            leased,
             directory,
             store: Arc::clone(&store),
         };

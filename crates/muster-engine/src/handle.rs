@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     events::{Event, EventJournal, Kind},
+    leased_servers::{LeasedServers, SwitchError},
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     server_logs::ServerLogs,
@@ -41,6 +42,8 @@ pub(crate) struct Handle {
     pub(crate) executions: Arc<Executions>,
     /// What local servers wrote beside the protocol.
     pub(crate) logs: ServerLogs,
+    /// The servers that one replica runs for all, if there are several replicas.
+    pub(crate) leased: Option<Arc<LeasedServers>>,
     /// Knows who may use the gateway.
     pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
     /// The configuration, for the places of definitions.
@@ -111,7 +114,23 @@ impl Handle {
 
     /// Starts, restarts or stops a server and waits until it is up, down or failed. None if there is no
     /// such server, or no longer.
-    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<ServerEntry>> {
+    pub(crate) async fn set_running(
+        &self,
+        name: &str,
+        running: bool,
+    ) -> Result<Option<Arc<ServerEntry>>, SwitchError> {
+        let is_leased = |entry: &Arc<ServerEntry>| entry.server.spec.runs_on_one();
+        let leased = self.leased.as_ref();
+        match leased.filter(|_| self.now().servers.get(name).is_some_and(is_leased)) {
+            None => Ok(self.set_running_here(name, running).await),
+            Some(leased) => match leased.switch(name, running).await? {
+                Some(generation) => Ok(self.wait_until_settled(name, generation).await),
+                None => Ok(None),
+            },
+        }
+    }
+
+    async fn set_running_here(&self, name: &str, running: bool) -> Option<Arc<ServerEntry>> {
         let (answer, answered) = oneshot::channel();
         let input = Input::SetRunning { name: name.to_owned(), running, answer };
         self.inputs.send(input).await.ok()?;
@@ -125,11 +144,7 @@ impl Handle {
         name: &str,
         generation: u64,
     ) -> Option<Arc<ServerEntry>> {
-        let done = |view: &Arc<View>| {
-            view.servers.get(name).is_none_or(|known| {
-                known.status.generation >= generation && !known.status.condition.is_transitional()
-            })
-        };
+        let done = |view: &Arc<View>| view.has_settled(name, generation);
         let mut views = self.view.clone();
         let view = Arc::clone(&*views.wait_for(done).await.ok()?);
         // The state is published first, and a caller may look for the events next.

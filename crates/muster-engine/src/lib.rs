@@ -11,6 +11,7 @@ pub mod engine;
 pub mod events;
 pub mod execution_store;
 mod handle;
+mod leased_servers;
 mod policies;
 pub mod principals;
 mod reconcile;

@@ -94,6 +94,7 @@ impl StaticServers {
                 retry: Retry::Always,
                 // `climax` has no tool that reads them; standard error is logged at the level debug.
                 logs: ServerLogs::default(),
+                leased: None,
             };
             let (unit, desired) = Unit::new(UnitId(number), definition, deps);
             tasks.spawn(unit.run());

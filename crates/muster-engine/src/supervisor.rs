@@ -18,7 +18,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    handle::Handle as EngineHandle, reconcile::Input, server_logs::ServerLogs, status::ServerStatus,
+    handle::Handle as EngineHandle, leased_servers::LeasedServers, reconcile::Input,
+    server_logs::ServerLogs, status::ServerStatus,
 };
 
 /// Timeouts, backoff and debounce intervals of the engine.
@@ -120,6 +121,7 @@ pub(crate) struct Supervisor {
     inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
     logs: ServerLogs,
+    leased: Option<Arc<LeasedServers>>,
     units: BTreeMap<String, UnitHandle>,
     last_id: u64,
 }
@@ -138,7 +140,8 @@ impl Supervisor {
         tasks: TaskTracker,
     ) -> Self {
         let (inputs, logs) = (handle.inputs.downgrade(), handle.logs.clone());
-        Self { connect, timing, inputs, tasks, logs, units: BTreeMap::new(), last_id: 0 }
+        let (leased, units) = (handle.leased.clone(), BTreeMap::new());
+        Self { connect, timing, inputs, tasks, logs, leased, units, last_id: 0 }
     }
 
     /// Adds a server; it is idle until [`Self::set_running`].
@@ -151,6 +154,7 @@ impl Supervisor {
             observer: Arc::new(ToReconciler(self.inputs.clone())),
             retry: unit::Retry::ExceptLogin,
             logs: self.logs.clone(),
+            leased: self.leased.clone(),
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());

@@ -64,6 +64,13 @@ impl View {
         self.servers.values().filter(|known| known.status.condition.is_up()).count()
     }
 
+    /// Whether a server has reached a stable condition for a generation of its desired state, or is gone.
+    pub(crate) fn has_settled(&self, server: &str, generation: u64) -> bool {
+        self.servers.get(server).is_none_or(|known| {
+            known.status.generation >= generation && !known.status.condition.is_transitional()
+        })
+    }
+
     /// The number of servers that start with the gateway and of which it is not known yet whether they can be used.
     pub fn starting(&self) -> usize {
         let untried =

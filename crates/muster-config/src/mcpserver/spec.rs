@@ -82,6 +82,12 @@ pub static SPEC: FieldTable = FieldTable::new(
             "Names of variables that the program inherits from the gateway (`stdio`), besides `PATH`, `HOME`, `LANG` and others without secrets; `\"*\"` for all",
         ),
         Field::nullable(
+            "runOn",
+            FieldType::Enum(&["each", "one"]),
+            FieldDefault::Json("\"each\""),
+            "Which replicas run the program (`stdio`): `each` for itself, or `one`, which all others call; without `replicas` both are the same",
+        ),
+        Field::nullable(
             "headers",
             FieldType::Map(&FieldType::Scalar),
             NONE,
@@ -162,6 +168,9 @@ pub struct McpServerSpec {
     /// The names of variables that it inherits from the gateway.
     #[serde(skip_serializing_if = "is_default")]
     pub inherit_env: Vec<String>,
+    /// Which replicas run its program.
+    #[serde(skip_serializing_if = "is_default")]
+    pub run_on: RunOn,
     /// The address of a remote server.
     #[serde(skip_serializing_if = "is_default")]
     pub url: String,
@@ -224,6 +233,27 @@ impl EraChoice {
             Self::Auto => None,
             Self::Legacy => Some(ProtocolEra::Legacy),
             Self::Modern => Some(ProtocolEra::Modern),
+        }
+    }
+}
+
+/// The replicas that run a local server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunOn {
+    /// Each runs a process of its own.
+    #[default]
+    Each,
+    /// One runs it, by a lease, and the others call it there.
+    One,
+}
+
+impl RunOn {
+    /// Its name, if it is not the default.
+    pub const fn chosen(self) -> Option<&'static str> {
+        match self {
+            Self::Each => None,
+            Self::One => Some("one"),
         }
     }
 }
@@ -354,6 +384,11 @@ impl McpServerSpec {
     /// The timeout of a call, if there is one.
     pub fn call_limit(&self) -> Option<Duration> {
         (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
+    }
+
+    /// Whether one replica runs it for all.
+    pub fn runs_on_one(&self) -> bool {
+        self.run_on == RunOn::One && self.kind.is_local()
     }
 
     /// Whether it waits for the approval of an operator.

@@ -111,7 +111,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
                 "after": {"type": "integer", "default": 0, "description": "Only lines with a higher number"},
             }})
         },
-        run: |handle, _, args| Box::pin(async move { logs(handle, &args) }),
+        run: |handle, _, args| Box::pin(logs(handle, args)),
     },
     import::TOOL,
 ];
@@ -182,6 +182,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         timeout: spec.timeout.into(),
         call_timeout: spec.call_timeout.into(),
         protocol_era: spec.protocol_era.chosen().unwrap_or_default().to_owned(),
+        run_on: spec.run_on.chosen().unwrap_or_default().to_owned(),
         tool_prefix: spec.tool_prefix.clone(),
         family: family(spec),
         registered_by: entry.server.registered_by().unwrap_or_default().to_owned(),
@@ -267,7 +268,7 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     }
 }
 
-fn logs(handle: &Handle, args: &Args) -> ToolReply {
+async fn logs(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let failed = |reason: &str| format!("Failed to show the log: MCP server {name} {reason}");
     match handle.now().servers.get(name) {
@@ -275,10 +276,15 @@ fn logs(handle: &Handle, args: &Args) -> ToolReply {
         Some(entry) if !entry.server.spec.kind.is_local() => {
             Err(failed("is remote: its log is on its own machine").into())
         }
-        Some(_) => {
+        Some(entry) => {
             let tail = args.count("tail").unwrap_or(100);
             let after = args.any("after").and_then(Value::as_u64).unwrap_or_default();
-            let lines = handle.logs.tail(name, tail, after);
+            let leased = handle.leased.as_ref().filter(|_| entry.server.spec.runs_on_one());
+            let elsewhere = match leased {
+                Some(leased) => leased.logs(name, tail, after).await.map_err(|e| failed(&e))?,
+                None => None,
+            };
+            let lines = elsewhere.unwrap_or_else(|| handle.logs.tail(name, tail, after));
             Ok(object(&ServerLog { name: name.to_owned(), lines }))
         }
     }

@@ -2,6 +2,8 @@
 
 mod instance;
 
+use std::sync::Arc;
+
 use muster_api::{
     service::{ServiceHealth, ServiceList, ServiceStatus},
     state::BackendState,
@@ -233,7 +235,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         ServerCondition::AwaitingApproval => return Err(awaits_approval("start", name).into()),
         // Another call starts it.
         ServerCondition::Starting => handle.wait_until_settled(name, entry.status.generation).await,
-        _ => handle.set_running(name, true).await,
+        _ => set_running(handle, name, true).await?,
     };
     began(&*entry.ok_or_else(unknown)?, "start")?;
     Ok(format!("Successfully started service '{name}'").into())
@@ -253,7 +255,7 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply 
     if now == Some(ServerCondition::AwaitingApproval) {
         return Err(awaits_approval("restart", name).into());
     }
-    let entry = handle.set_running(name, true).await;
+    let entry = set_running(handle, name, true).await?;
     let unknown =
         || Failure::not_found(format!("Failed to restart service: service {name} not found"));
     began(&*entry.ok_or_else(unknown)?, "restart")?;
@@ -280,8 +282,19 @@ async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     {
         return Ok(format!("Service '{name}' is already stopped").into());
     }
-    handle.set_running(name, false).await.ok_or_else(unknown)?;
+    set_running(handle, name, false).await?.ok_or_else(unknown)?;
     Ok(format!("Successfully stopped service '{name}'").into())
+}
+
+/// Starts, restarts or stops a server, at all replicas if one of them runs it for all.
+async fn set_running(
+    handle: &Handle,
+    name: &str,
+    running: bool,
+) -> Result<Option<Arc<ServerEntry>>, Failure> {
+    let done = handle.set_running(name, running).await;
+    let operation = if running { "start" } else { "stop" };
+    done.map_err(|error| format!("Failed to {operation} service {name}: {error}").into())
 }
 
 fn awaits_approval(operation: &str, name: &str) -> String {

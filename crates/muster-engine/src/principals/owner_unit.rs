@@ -56,6 +56,7 @@ pub(super) async fn connect(
         retry: unit::Retry::ExceptLogin,
         // Only local servers write logs, and those have no logins.
         logs: ServerLogs::default(),
+        leased: None,
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
     deps.tasks.spawn(unit.run());

@@ -7,7 +7,9 @@ use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
     backoff::Backoff,
-    connect::{ConnectError, ConnectRequest, Connection, Connector, ServerListing},
+    connect::{
+        ConnectError, ConnectRequest, Connection, ConnectionObserver, Connector, ServerListing,
+    },
 };
 use muster_gateway::condition::ServerCondition;
 use tokio::{
@@ -20,7 +22,12 @@ use super::{
     in_flight::{Counted, InFlight},
     unit_events::{self, UnitEvent, UnitEvents},
 };
-use crate::{redact, server_logs::ServerLogs, status::ServerStatus};
+use crate::{
+    leased_servers::{LeasedServers, Place, RemoteConnection},
+    redact,
+    server_logs::ServerLogs,
+    status::ServerStatus,
+};
 
 /// The number of consecutive failures after which a remote server counts as unreachable.
 const UNREACHABLE_AFTER: u64 = 3;
@@ -32,6 +39,8 @@ pub(crate) struct Deps {
     pub(crate) observer: Arc<dyn UnitObserver>,
     pub(crate) retry: Retry,
     pub(crate) logs: ServerLogs,
+    /// The servers that one replica runs for all, if there are several replicas.
+    pub(crate) leased: Option<Arc<LeasedServers>>,
 }
 
 /// The retry policy of failures to connect.
@@ -142,6 +151,7 @@ impl Unit {
                 UnitInput::Event(UnitEvent::ResourceUpdated(uri)) => {
                     self.report(UnitUpdate::ResourceUpdated(uri)).await;
                 }
+                UnitInput::Event(UnitEvent::Moved) => self.moved().await,
                 UnitInput::Event(UnitEvent::Closed(reason)) => self.connection_lost(&reason).await,
                 UnitInput::RelistDue => self.relist(),
                 UnitInput::CheckDue => self.check(),
@@ -190,19 +200,35 @@ impl Unit {
         }
     }
 
-    /// Begins to connect.
+    /// Connects to the server where it runs now. That is no failure.
+    async fn moved(&mut self) {
+        self.close().await;
+        self.status.condition = ServerCondition::Starting;
+        self.report(UnitUpdate::Disconnected(self.status.clone())).await;
+        self.connect().await;
+    }
+
+    /// Begins to connect, again if it was tried before.
     async fn start(&mut self) {
         if self.status.last_attempt.replace(Timestamp::now()).is_some() {
             self.status.restarts += 1;
         }
+        self.connect().await;
+    }
+
+    async fn connect(&mut self) {
         self.status.condition = ServerCondition::Starting;
         self.status.next_retry = None;
-        self.phase = Phase::Connecting(Box::pin(connect(
-            Arc::clone(&self.deps.connect),
-            Arc::clone(&self.server),
-            self.deps.logs.clone(),
-            self.deps.timing.close_timeout,
-        )));
+        let (server, logs) = (Arc::clone(&self.server), self.deps.logs.clone());
+        let connector = Arc::clone(&self.deps.connect);
+        let close_timeout = self.deps.timing.close_timeout;
+        let leased = self.deps.leased.clone().filter(|_| server.spec.runs_on_one());
+        self.phase = Phase::Connecting(match leased {
+            None => Box::pin(connect(connector, server, logs, close_timeout)),
+            Some(leased) => {
+                Box::pin(connect_leased(leased, connector, server, logs, close_timeout))
+            }
+        });
         self.report(UnitUpdate::StatusChanged(self.status.clone())).await;
     }
 
@@ -436,8 +462,48 @@ async fn connect(
     logs: ServerLogs,
     close_timeout: Duration,
 ) -> Result<Connected, ConnectError> {
-    let limit = server.spec.limit();
     let (sender, events) = unit_events::channel(&server.name, logs);
+    let connection = open(&*connect, &server, sender).await?;
+    listed(connection, events, server.spec.limit(), close_timeout).await
+}
+
+/// Connects to a server that one replica runs for all: starts it here, or reaches it where it runs.
+async fn connect_leased(
+    leased: Arc<LeasedServers>,
+    connect: Arc<dyn Connector>,
+    server: Arc<McpServer>,
+    logs: ServerLogs,
+    close_timeout: Duration,
+) -> Result<Connected, ConnectError> {
+    let limit = server.spec.limit();
+    loop {
+        let (sender, events) = unit_events::channel(&server.name, logs.clone());
+        let claimed = match leased.place(&server.name, &sender).await {
+            Place::Here(claimed) => claimed,
+            Place::Elsewhere(remote) => {
+                let connection = Arc::<RemoteConnection>::clone(&remote);
+                match listed(connection, events, limit, close_timeout).await {
+                    Err(_) if remote.has_moved() => continue,
+                    result => return result,
+                }
+            }
+        };
+        let observer = claimed.observer(Arc::clone(&sender));
+        let connection = tokio::select! {
+            opened = open(&*connect, &server, observer) => opened?,
+            () = claimed.lost() => continue,
+        };
+        let connection = claimed.connected(connection, sender);
+        return listed(connection, events, limit, close_timeout).await;
+    }
+}
+
+async fn open(
+    connect: &dyn Connector,
+    server: &McpServer,
+    events: Arc<dyn ConnectionObserver>,
+) -> Result<Arc<dyn Connection>, ConnectError> {
+    let limit = server.spec.limit();
     let endpoint = server.spec.endpoint();
     let connecting = connect.connect(ConnectRequest {
         name: &server.name,
@@ -445,10 +511,18 @@ async fn connect(
         access: None,
         limit,
         era: server.spec.protocol_era.forced(),
-        events: sender,
+        events,
     });
-    let connection =
-        timeout(limit, connecting).await.map_err(|_| timed_out("connect", limit))??;
+    timeout(limit, connecting).await.map_err(|_| timed_out("connect", limit))?
+}
+
+/// Lists a server that was just connected.
+async fn listed(
+    connection: Arc<dyn Connection>,
+    events: UnitEvents,
+    limit: Duration,
+    close_timeout: Duration,
+) -> Result<Connected, ConnectError> {
     match list(&*connection, limit).await {
         Ok(listing) => Ok(Connected { connection, listing, events }),
         Err(error) => {

@@ -22,6 +22,7 @@ struct EventSender {
 #[derive(Debug, Default)]
 struct ConnectionState {
     lists_changed: bool,
+    moved: bool,
     closed: Option<String>,
 }
 
@@ -37,6 +38,7 @@ pub(crate) struct UnitEvents {
 pub(crate) enum UnitEvent {
     ListsChanged,
     ResourceUpdated(String),
+    Moved,
     Closed(String),
 }
 
@@ -54,6 +56,7 @@ impl ConnectionObserver for EventSender {
             ConnectionEvent::ListChanged => {
                 self.state.send_modify(|state| state.lists_changed = true);
             }
+            ConnectionEvent::Moved => self.state.send_modify(|state| state.moved = true),
             ConnectionEvent::Closed { reason } => {
                 self.state.send_modify(|state| {
                     state.closed.get_or_insert(reason);
@@ -81,6 +84,7 @@ impl UnitEvents {
                 let dropped = self.state.has_changed().is_err();
                 let state = self.state.borrow_and_update();
                 match &state.closed {
+                    _ if state.moved => UnitEvent::Moved,
                     Some(reason) => UnitEvent::Closed(reason.clone()),
                     None if dropped => UnitEvent::Closed("the connection is gone".to_owned()),
                     None => UnitEvent::ListsChanged,

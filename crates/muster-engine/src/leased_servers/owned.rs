@@ -1,0 +1,255 @@
+//! The connection to a server that this replica runs for all.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
+    call::{CallError, Outcome},
+    connect::{
+        ConnectError, Connection, ConnectionEvent, ConnectionObserver, OutputStream, ServerListing,
+    },
+    json::{RawObject, raw},
+    lock::Lock,
+    policy::Permitted,
+    shared::Recipient,
+    spooled::ToolResult,
+};
+use serde_json::value::RawValue;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    EVENT, LeasedServers,
+    lease::{self, Lease},
+    messages::{Failure, Happened, SharedEvent},
+};
+
+/// How long closing the connection may take.
+const CLOSE: Duration = Duration::from_secs(3);
+/// A process that takes as long to exit is killed, which takes a moment.
+const KILLED_AFTER: Duration = Duration::from_secs(2);
+const KILL: Duration = Duration::from_millis(500);
+/// The longest URI of a resource whose changes other replicas learn.
+const MAX_URI: usize = 64 * 1024;
+/// The resources that other replicas may subscribe to at one server.
+const MAX_SUBSCRIPTIONS: usize = 10_000;
+
+const LEASE_LOST: &str = "this replica does not run the server any more: the call may have been carried out in part; repeat \
+                          it only if that does no harm";
+pub(super) const MOVING: &str =
+    "the server is moving to another replica, and the call was not made; try again";
+
+/// The connection to a server under a lease. It is used by this replica, and by calls of others.
+#[derive(Debug)]
+pub(super) struct OwnedConnection {
+    servers: Arc<LeasedServers>,
+    pub(super) lease: Arc<Lease>,
+    /// None once it is closed.
+    connection: Lock<Option<Arc<dyn Connection>>>,
+    /// The replicas whose clients subscribed to a resource.
+    subscribed: Lock<BTreeMap<String, BTreeSet<String>>>,
+    /// Dropped with the connection, which ends the wait for it.
+    _connected: watch::Sender<Option<Weak<Self>>>,
+}
+
+impl OwnedConnection {
+    pub(super) fn new(
+        servers: Arc<LeasedServers>,
+        lease: Arc<Lease>,
+        connection: Arc<dyn Connection>,
+        events: Arc<dyn ConnectionObserver>,
+        connected: watch::Sender<Option<Weak<Self>>>,
+    ) -> Arc<Self> {
+        let tasks = servers.deps.tasks.clone();
+        let connection = Lock::new(Some(connection));
+        let owned = Arc::new_cyclic(|owned| {
+            connected.send_replace(Some(Weak::clone(owned)));
+            Self { servers, lease, connection, subscribed: Lock::default(), _connected: connected }
+        });
+        tasks.spawn(stop_with_lease(Arc::downgrade(&owned), Arc::clone(&owned.lease), events));
+        owned
+    }
+
+    /// The server, if it may be used.
+    fn connection(&self) -> Result<Arc<dyn Connection>, Failure> {
+        let connection = self.connection.lock().clone().filter(|_| self.lease.is_held());
+        connection.ok_or_else(|| Failure::not_run(MOVING))
+    }
+
+    /// Waits for the result of a call while the lease holds.
+    async fn leased<T>(&self, call: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
+        tokio::select! {
+            biased;
+            result = call => result,
+            () = self.lease.end() => {
+                let reason = LEASE_LOST.to_owned();
+                let lost = Failure::Unavailable { reason, no_answer: true };
+                Err(lost.error(&self.lease.server))
+            }
+        }
+    }
+
+    pub(super) async fn listing(&self) -> Result<ServerListing, ConnectError> {
+        match self.connection() {
+            Ok(connection) => connection.list().await,
+            Err(_) => Err(ConnectError::Transient(MOVING.to_owned())),
+        }
+    }
+
+    pub(super) async fn call(
+        &self,
+        cx: CallContext<'_>,
+        call: Permitted,
+    ) -> Result<ToolResult, CallError> {
+        let connection = self.connection().map_err(|failure| failure.error(&self.lease.server))?;
+        self.leased(connection.run(cx, call)).await
+    }
+
+    /// Serves a request for a replica: subscriptions are those of all replicas together.
+    pub(super) async fn ask(
+        &self,
+        cx: CallContext<'_>,
+        request: ResourceRequest,
+        replica: &str,
+    ) -> Result<Outcome, CallError> {
+        let nothing = || Outcome::Raw(RawObject::new().to_raw());
+        let connection = self.connection().map_err(|failure| failure.error(&self.lease.server))?;
+        match &request.operation {
+            ResourceOperation::Subscribe { uri } => {
+                let mut subscribed = self.subscribed.lock();
+                if subscribed.len() >= MAX_SUBSCRIPTIONS && !subscribed.contains_key(uri) {
+                    let reason = "it has too many subscriptions";
+                    return Err(Failure::not_run(reason).error(&self.lease.server));
+                }
+                subscribed.entry(uri.clone()).or_default().insert(replica.to_owned());
+            }
+            ResourceOperation::Unsubscribe { uri } => {
+                let mut subscribed = self.subscribed.lock();
+                if let Some(replicas) = subscribed.get_mut(uri) {
+                    replicas.remove(replica);
+                    if !replicas.is_empty() {
+                        return Ok(nothing());
+                    }
+                    subscribed.remove(uri);
+                }
+            }
+            _ => (),
+        }
+        self.leased(connection.request(cx, request)).await
+    }
+
+    /// Ends the process, then the lease.
+    async fn end(&self) {
+        self.lease.end_use();
+        let connection = self.connection.lock().take();
+        if let Some(connection) = connection {
+            stop(&self.servers, &self.lease, connection).await;
+        }
+    }
+}
+
+/// Ends a server's process, then its lease.
+async fn stop(servers: &LeasedServers, lease: &Lease, connection: Arc<dyn Connection>) {
+    let began = Instant::now();
+    drop(timeout(CLOSE, connection.close()).await);
+    drop(connection);
+    if began.elapsed() >= KILLED_AFTER {
+        sleep(KILL).await;
+    }
+    lease::give_up(servers, lease).await;
+}
+
+/// Ends the process when its lease is lost.
+async fn stop_with_lease(
+    owned: Weak<OwnedConnection>,
+    lease: Arc<Lease>,
+    events: Arc<dyn ConnectionObserver>,
+) {
+    lease.end().await;
+    let Some(owned) = owned.upgrade() else { return };
+    owned.end().await;
+    events.on_event(ConnectionEvent::Moved);
+}
+
+impl Drop for OwnedConnection {
+    fn drop(&mut self) {
+        self.lease.end_use();
+        let Some(connection) = self.connection.lock().take() else { return };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
+        let tasks = self.servers.deps.tasks.clone();
+        tasks.spawn(async move { stop(&servers, &lease, connection).await });
+    }
+}
+
+impl Backend for OwnedConnection {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(self.call(cx, call))
+    }
+
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(self.ask(cx, ask, self.servers.deps.link.id()))
+    }
+}
+
+impl Connection for OwnedConnection {
+    fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
+        Box::pin(self.listing())
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.end())
+    }
+}
+
+/// The observer of a server that this replica runs: what concerns other replicas is passed on to them.
+#[derive(Debug)]
+pub(super) struct SharedEvents {
+    pub(super) servers: Weak<LeasedServers>,
+    pub(super) lease: Arc<Lease>,
+    pub(super) events: Arc<dyn ConnectionObserver>,
+}
+
+impl ConnectionObserver for SharedEvents {
+    fn on_event(&self, event: ConnectionEvent) {
+        let shared = match &event {
+            ConnectionEvent::ListChanged => Some(SharedEvent::ListChanged),
+            ConnectionEvent::ResourceUpdated { uri } if uri.len() <= MAX_URI => {
+                Some(SharedEvent::ResourceUpdated(uri.clone()))
+            }
+            _ => None,
+        };
+        if let (Some(event), Some(servers)) = (shared, self.servers.upgrade()) {
+            let message = raw(&Happened { target: self.lease.target(), event });
+            let tasks = servers.deps.tasks.clone();
+            tasks.spawn(async move {
+                servers.send(Recipient::Others, EVENT, message.get().as_bytes().to_vec()).await;
+            });
+        }
+        self.events.on_event(event);
+    }
+
+    fn on_message(&self, method: &str, params: &RawValue) {
+        self.events.on_message(method, params);
+    }
+
+    fn on_output(&self, stream: OutputStream, line: &str) {
+        self.events.on_output(stream, line);
+    }
+}
