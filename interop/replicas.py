@@ -6,7 +6,8 @@
 Every connection of a client goes to the next replica. A backend records each effect by an id that the client chose. A
 client repeats a request only if it has no effect, and resumes a stream that was cut. Afterwards every effect that was
 confirmed must have happened, none twice, and every session and every login must go on; most effects must have been confirmed,
-replicas been killed, and streams resumed. The commands that a call costs in Valkey and the memory of an idle session are
+replicas been killed, and streams resumed. A second server is a process that one replica runs for all: never two at a time, and
+what it is said not to have done it has not done. The commands that a call costs in Valkey and the memory of an idle session are
 measured before, and have limits. Logins take a third of the time again, and are refreshed meanwhile.
 
 Needs valkey-server or redis-server (interop/install_packages.sh), and the provider of interop/install_oauth.sh.
@@ -40,6 +41,16 @@ MIN_CONFIRMED = 0.8
 # How long replicas may take to be ready after the last one was killed.
 READY_LIMIT = 120
 DIED, LOST = "died", "is lost"
+# What is said of a call that was not made because its server was not there.
+NOT_MADE = (
+    "is moving to another replica",
+    "did not begin it",
+    "is starting",
+    "times in a row",
+    # The counter cannot tell whom to ask if it has several calls at once, and asks nobody, or another client.
+    "is not done",
+)
+NOT_MADE = ("is moving to another replica", "did not begin it", "is starting", "TODO")
 HANDLE = re.compile(r"out_[0-9a-f]{24}")
 # How long the executions of the last replica that died may take to end elsewhere.
 SETTLE = 40
@@ -55,6 +66,8 @@ class Tally:
         self.attempted = set()
         # Workflow executions that were cut.
         self.runs = set()
+        # Effects of calls that were not made, by what their clients were told.
+        self.refused = set()
 
     def problem(self, text):
         self.wrong.append(text)
@@ -95,8 +108,9 @@ class Worker:
 
     def tasks(self):
         if isinstance(self.client, Modern):
-            return [self.act] * 4 + [self.suspend]
+            return [self.act] * 4 + [self.suspend] + [self.count] * 2 + [self.count_suspended]
         tasks = [self.act] * 5 + [self.slow] * 2 + [self.ask, self.ask, self.cancel, self.look]
+        tasks += [self.count] * 3 + [self.count_slow, self.count_ask]
         # Executions of users who logged in are continued as well, while their logins last.
         return tasks + [self.read_output, self.run_once, self.run_again]
 
@@ -109,10 +123,29 @@ class Worker:
     async def ask(self):
         await self.do("ask", {}, on_message=self.client.answer)
 
+    async def count(self):
+        """A server that one replica runs for all, which is down while it moves to another."""
+        await self.do("count", {})
+
+    async def count_slow(self):
+        seen = []
+
+        async def on_message(message):
+            seen.append(message.get("method"))
+
+        await self.do("count_slow", {"steps": "6", "pause": "0.2"}, on_message=on_message)
+        self.tally.counts["progress of the counter"] += seen.count("notifications/progress")
+
+    async def count_ask(self):
+        await self.do("count_ask", {}, on_message=self.client.answer)
+
+    async def count_suspended(self):
+        await self.suspend("count_ask")
+
     async def do(self, tool, arguments, **options):
         """Calls a tool that must not be called twice."""
         effect = self.effect()
-        self.tally.attempted.add(effect)
+        self.attempt(tool, effect)
         self.tally.counts[tool] += 1
         try:
             message = await self.client.call(tool, {"effect": effect, **arguments}, **options)
@@ -122,11 +155,19 @@ class Worker:
             return
         self.judge(tool, effect, message)
 
+    def attempt(self, tool, effect):
+        # The counter is often down, and what it did counts all the same.
+        if not tool.startswith("count"):
+            self.tally.attempted.add(effect)
+
     def judge(self, tool, effect, message):
         self.tally.counts["resumed"] += bool(message.get("resumed"))
         if "result" in message and not message["result"].get("isError") and f"did {effect}" in str(message["result"]):
             self.tally.confirmed.add(effect)
+            self.tally.counts["counted"] += tool.startswith("count")
             return
+        if tool.startswith("count"):
+            return self.judge_counter(effect, message)
         error = message.get("error", {}).get("message", "")
         if DIED in error or LOST in error:
             self.tally.counts["resumed after a death"] += 1
@@ -134,6 +175,18 @@ class Worker:
             return
         self.tally.unknown.add(effect)
         self.tally.problem(f"client {self.number}: {tool} {effect}: {message}")
+
+    def judge_counter(self, effect, message):
+        """A call of the counter that failed: an error either says that it may have been made, or it was not made."""
+        text = str(message)
+        if "repeat it only if that does no harm" in text or DIED in text or LOST in text:
+            self.tally.counts["cut by a move of the counter"] += 1
+            self.tally.unknown.add(effect)
+        elif any(reason in text for reason in NOT_MADE):
+            self.tally.counts["not made while the counter moved"] += 1
+            self.tally.refused.add(effect)
+        else:
+            self.tally.problem(f"client {self.number}: {effect}: {message}")
 
     async def run_once(self):
         await self.run_workflow("workflow_once", "once")
@@ -177,20 +230,20 @@ class Worker:
                 await asyncio.sleep(0.1)
         raise Wrong("get_output: cut ten times")
 
-    async def suspend(self):
+    async def suspend(self, tool="ask"):
         """A tool that asks in the middle of its call: the client repeats the request with its answer."""
         effect = self.effect()
-        self.tally.attempted.add(effect)
-        self.tally.counts["ask in a result"] += 1
+        self.attempt(tool, effect)
+        self.tally.counts[f"{tool} in a result"] += 1
         extra = None
         for _ in range(10):
             try:
-                message = await self.client.call("ask", {"effect": effect}, extra)
+                message = await self.client.call(tool, {"effect": effect}, extra)
             except Cut:
                 self.tally.counts["cut"] += 1
                 self.tally.unknown.add(effect)
                 return
-            if "try again" in message.get("error", {}).get("message", ""):
+            if "error" in message and "try again" in message["error"].get("message", ""):
                 await asyncio.sleep(1)
                 continue
             result = message.get("result", {})
@@ -199,7 +252,7 @@ class Worker:
             answer = {"action": "accept", "content": {"sure": effect}}
             extra = {"inputResponses": {key: answer for key in result["inputRequests"]}}
             extra["requestState"] = result["requestState"]
-        self.judge("ask", effect, message)
+        self.judge(tool, effect, message)
 
     async def cancel(self):
         """Cancels a call by a request that lands at another replica."""
@@ -358,7 +411,7 @@ class World:
     async def start(self, count, logins=None):
         make = (self.args.muster, self.folder / f"set{len(list(self.folder.glob('set*')))}")
         for number in range(count):
-            replica = Replica(*make, number, self.valkey.port, self.backend_port, logins)
+            replica = Replica(*make, number, self.valkey.port, self.backend_port, self.folder, logins)
             self.replicas.append(replica)
             replica.start()
         end = time.monotonic() + 120
@@ -437,7 +490,8 @@ async def main(args):
         finally:
             world.end()
         happened = collections.Counter(world.log.read_text().split())
-    return report(tally, happened)
+        starts = collections.Counter((world.folder / "starts.log").read_text().splitlines())
+    return report(tally, happened, starts)
 
 
 def unfinished(tally, happened):
@@ -452,7 +506,7 @@ async def settle(tally, log):
         await asyncio.sleep(0.5)
 
 
-def report(tally, happened):
+def report(tally, happened, starts):
     print(", ".join(f"{name}: {count}" for name, count in sorted(tally.counts.items())))
     doubled = [name for name, count in happened.items() if count > 1 and not name.startswith("again")]
     left = unfinished(tally, happened)
@@ -460,11 +514,16 @@ def report(tally, happened):
     done = sum(effect in happened for effect in tally.unknown)
     print(f"effects: {len(tally.confirmed)} confirmed, {len(tally.unknown)} unknown to their client, of which {done} happened")
     print(f"workflow executions that were cut: {len(tally.runs)}, of which idempotent ones that never ended: {len(left)}")
+    made = [effect for effect in tally.refused if effect in happened]
+    counted, beside = tally.counts["counted"], starts["beside another"]
+    print(f"the counter: started {starts['alone']} times, {beside} times beside another, {counted} calls confirmed")
+    print(f"calls of the counter that were not made: {len(tally.refused)}, of which {len(made)} were")
     print(f"wrong: {len(tally.wrong)}, doubled: {len(doubled)}, lost: {len(lost)}")
     share = len(tally.confirmed & tally.attempted) / max(len(tally.attempted), 1)
     print(f"confirmed of what was meant to be: {share:.0%}")
     checks = [not tally.wrong, not doubled, not lost, not left, tally.counts["kills"] > 0, tally.counts["resumed"] > 0]
     checks.append(share >= MIN_CONFIRMED)
+    checks += [not made, not beside, starts["alone"] > 1, counted > 0, tally.counts["progress of the counter"] > 0]
     print(f"{sum(checks)} passed, {len(checks) - sum(checks)} failed")
     return 0 if all(checks) else 1
 

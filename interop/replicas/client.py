@@ -73,6 +73,13 @@ class Reply:
         self.writer.close()
 
 
+def exposed(tool):
+    """The name of a tool at the gateway."""
+    if tool.startswith("workflow_"):
+        return tool
+    return f"x_{'counter' if tool.startswith('count') else 'effects'}_{tool}"
+
+
 class Client:
     def __init__(self, port, token=None):
         self.token = token
@@ -197,9 +204,8 @@ class Legacy(Client):
         raise Wrong("a stream cannot be resumed")
 
     async def call(self, tool, arguments, **options):
-        name = tool if tool.startswith("workflow_") else f"x_effects_{tool}"
-        params = {"name": "call_tool", "arguments": {"name": name, "arguments": arguments}}
-        if tool == "slow":
+        params = {"name": "call_tool", "arguments": {"name": exposed(tool), "arguments": arguments}}
+        if tool.endswith("slow"):
             params["_meta"] = {"progressToken": uuid.uuid4().hex}
         return await self.request("tools/call", params, **options)
 
@@ -214,7 +220,7 @@ class Modern(Client):
     """A client without a session."""
 
     async def call(self, tool, arguments, extra=None):
-        params = {"name": "call_tool", "arguments": {"name": f"x_effects_{tool}", "arguments": arguments}}
+        params = {"name": "call_tool", "arguments": {"name": exposed(tool), "arguments": arguments}}
         meta = {
             "protocolVersion": MODERN,
             "clientCapabilities": {"elicitation": {}},

@@ -85,7 +85,7 @@ def workflow(idempotent):
 class Replica:
     """A gateway that is killed and started again, with the same port."""
 
-    def __init__(self, muster, folder, number, valkey, backend, logins=None):
+    def __init__(self, muster, folder, number, valkey, backend, counted, logins=None):
         self.port, self.number = free_port(), number
         self.folder = folder / f"replica{number}"
         (self.folder / "config/mcpservers").mkdir(parents=True)
@@ -94,6 +94,10 @@ class Replica:
             (self.folder / f"config/workflows/{name}.yaml").write_text(json.dumps(workflow(idempotent)))
         server = {"type": "streamable-http", "url": f"http://127.0.0.1:{backend}/mcp"}
         (self.folder / "config/mcpservers/effects.yaml").write_text(json.dumps(server))
+        files = [str(counted / name) for name in ("effects.log", "starts.log", "counter.lock")]
+        args = [str(HERE / "counter.py"), *files]
+        server = {"command": sys.executable, "args": args, "runOn": "one"}
+        (self.folder / "config/mcpservers/counter.yaml").write_text(json.dumps(server))
         settings = {
             "aggregator": {"port": self.port, "oauth": {"server": logins} if logins else {}},
             "console": {"enabled": False},
@@ -103,20 +107,22 @@ class Replica:
         self.argv = [muster, "serve", "--config-path", str(self.folder / "config")]
         self.argv += ["--state-path", str(self.folder / "state")]
         self.process, self.is_ready, self.deaths = None, False, 0
+        # Whether both servers were connected since it was started. One of them may move meanwhile.
+        self.was_connected = False
 
     def start(self):
         env = {**os.environ, "MUSTER_ACCESS": "open"}
         self.process = launch(self.argv, self.folder / "log.txt", env)
 
     def kill(self):
-        self.is_ready = False
+        self.is_ready = self.was_connected = False
         self.deaths += 1
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     async def check(self):
         """Whether it is ready, as a balancer would find out."""
-        deaths, is_ready = self.deaths, False
+        deaths = self.deaths
         try:
             async with asyncio.timeout(5):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -124,11 +130,13 @@ class Replica:
                 text = await reader.read()
                 writer.close()
             health = json.loads(text.partition(b"\r\n\r\n")[2])
-            is_ready = health["status"] == "ok" and health["servers"]["connected"] == 1
+            is_ready, is_connected = health["status"] == "ok", health["servers"]["connected"] == 2
         except (OSError, ValueError, TimeoutError):
-            pass
+            is_ready = is_connected = False
         # An answer of the process before says nothing.
-        self.is_ready = is_ready and deaths == self.deaths
+        is_ready = is_ready and deaths == self.deaths
+        self.was_connected |= is_ready and is_connected
+        self.is_ready = is_ready and self.was_connected
         return self.is_ready
 
     def memory(self):

@@ -286,6 +286,9 @@ impl Engine {
         // Their servers are about to be disconnected.
         self.handle.executions.interrupt();
         self.handle.services.end().await;
+        if let Some(leased) = &self.handle.leased {
+            leased.drain().await;
+        }
         let (answer, answered) = oneshot::channel();
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);

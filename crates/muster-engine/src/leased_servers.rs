@@ -15,7 +15,10 @@ mod switch;
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,19 +32,19 @@ use muster_core::{
 use muster_gateway::replica_work::{NoResult, ReplicaWork, ReplicaWorker, WorkNames, unguessable};
 use tokio::{
     sync::{Notify, mpsc, watch},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::{remote::RemoteConnection, switch::SwitchError};
 use self::{
     caller::RemoteCaller,
     forwarded::ForwardedCalls,
     lease::Lease,
     messages::{Reply, Request},
-    owned::{OwnedConnection, SharedEvents},
+    owned::{KILL, OwnedConnection, SharedEvents},
     switch::Switches,
 };
+pub(crate) use self::{remote::RemoteConnection, switch::SwitchError};
 use crate::{reconcile::Input, server_logs::ServerLogs, view::View};
 
 const NAMES: WorkNames = WorkNames {
@@ -63,6 +66,9 @@ const SWITCHED: &str = "server-switched";
 
 /// How long the shared state is left alone after it did not answer, or while a server may not be run.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How long calls for other replicas may delay the end of this one.
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// What the servers of a replica need.
 pub(crate) struct Deps {
@@ -86,8 +92,12 @@ pub(crate) struct LeasedServers {
     /// The callers of calls that this replica runs for others, by ticket.
     callers: Lock<BTreeMap<String, Weak<RemoteCaller>>>,
     switches: Switches,
+    /// Whether this replica ends, and makes no more calls for others.
+    is_ending: AtomicBool,
     /// Wakes whatever waits for a lease.
     moved: Notify,
+    /// Wakes whatever waits for the end of calls for others.
+    call_ended: Notify,
 }
 
 /// A lease of this replica, and the connection of its server once there is one.
@@ -154,7 +164,11 @@ impl Drop for Claimed {
         self.lease.end_use();
         let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
         let tasks = self.servers.deps.tasks.clone();
-        tasks.spawn(async move { lease::give_up(&servers, &lease).await });
+        tasks.spawn(async move {
+            // A process that was being started is killed, which takes a moment.
+            sleep(KILL).await;
+            lease::give_up(&servers, &lease).await;
+        });
     }
 }
 
@@ -173,7 +187,9 @@ impl LeasedServers {
                 forwarded: ForwardedCalls::default(),
                 callers: Lock::default(),
                 switches: Switches::default(),
+                is_ending: AtomicBool::new(false),
                 moved: Notify::new(),
+                call_ended: Notify::new(),
             }
         });
         servers.listen(MOVED, |servers, _| servers.moved.notify_waiters());
@@ -206,7 +222,7 @@ impl LeasedServers {
             let moved = self.moved.notified();
             match self.try_place(name, events).await {
                 Ok(Some(place)) => return place,
-                Ok(None) => drop(tokio::time::timeout(RETRY, moved).await),
+                Ok(None) => drop(timeout(RETRY, moved).await),
                 Err(error) => {
                     if !std::mem::replace(&mut failed, true) {
                         tracing::warn!(server = name, "it is not known where it runs: {error}");
@@ -232,11 +248,7 @@ impl LeasedServers {
             self.owned.lock().insert(name.to_owned(), owned);
             self.deps.tasks.spawn(lease::keep(Arc::clone(self), Arc::clone(&lease)));
             let servers = Arc::clone(self);
-            return Ok(Some(Place::Here(Claimed {
-                servers,
-                lease,
-                connected: Some(connected),
-            })));
+            return Ok(Some(Place::Here(Claimed { servers, lease, connected: Some(connected) })));
         }
         let Some(holder) = lease::holder(&*self.deps.link, name).await? else { return Ok(None) };
         if holder.replica == self.deps.link.id() {
@@ -251,6 +263,17 @@ impl LeasedServers {
     /// The lease of this replica on a server that it may still use.
     fn owned(&self, name: &str) -> Option<Owned> {
         self.owned.lock().get(name).filter(|owned| owned.lease.is_held()).cloned()
+    }
+
+    /// Makes no more calls for other replicas, and waits a while for those in flight.
+    pub(crate) async fn drain(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let over = async {
+            while !self.callers.lock().is_empty() {
+                self.call_ended.notified().await;
+            }
+        };
+        drop(timeout(DRAIN, over).await);
     }
 
     /// The log of a server, if another replica runs it.
@@ -275,8 +298,7 @@ impl LeasedServers {
     /// Asks another replica for something that may be asked for twice.
     async fn ask(&self, replica: &str, request: Request) -> Result<Reply, NoResult> {
         let ticket = unguessable().ok_or(NoResult::NotBegun)?;
-        let result =
-            self.work.ask(replica, &ticket, raw(&request), std::future::pending()).await?;
+        let result = self.work.ask(replica, &ticket, raw(&request), std::future::pending()).await?;
         serde_json::from_slice(&result).map_err(|_| NoResult::Lost)
     }
 

@@ -52,6 +52,8 @@ impl ServerLogs {
     pub(crate) fn tail(&self, server: &str, tail: usize, after: u64) -> Vec<ServerLogLine> {
         let all = self.0.lock();
         let Some(ring) = all.get(server) else { return Vec::new() };
+        // The server was started somewhere else since the reader was given that number.
+        let after = if after > ring.last { 0 } else { after };
         let newer = ring.lines.iter().filter(|line| line.number > after).count();
         ring.lines.iter().skip(ring.lines.len() - newer.min(tail)).cloned().collect()
     }
@@ -81,6 +83,7 @@ mod tests {
         assert_eq!(texts(2, 0), ["line 1004", "line 1005"]);
         assert_eq!(texts(10, 1003), ["line 1004", "line 1005"]);
         assert_eq!(texts(10, 1005), Vec::<String>::new());
+        assert_eq!(texts(2, 2000), ["line 1004", "line 1005"]);
         assert_eq!(texts(usize::MAX, 0).len(), MAX_LINES);
         assert_eq!(texts(usize::MAX, 0).first().unwrap(), "line 6");
         let long = "x".repeat(MAX_BYTES / 4);

@@ -3,6 +3,7 @@
 //! The desired state of a unit is a value that is replaced, never a queue: setting it does not block, and a
 //! busy unit sees only the newest one.
 
+mod connecting;
 mod in_flight;
 pub(crate) mod unit;
 pub(crate) mod unit_events;

@@ -21,6 +21,8 @@ mod files;
 mod isolation;
 #[path = "suite/lists.rs"]
 mod lists;
+#[path = "suite/one_replica.rs"]
+mod one_replica;
 #[path = "suite/operators.rs"]
 mod operators;
 #[path = "suite/own_servers.rs"]

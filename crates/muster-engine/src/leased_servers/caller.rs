@@ -176,6 +176,7 @@ struct Registered<'a> {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.servers.callers.lock().remove(self.ticket);
+        self.servers.call_ended.notify_one();
     }
 }
 
@@ -203,8 +204,7 @@ impl LeasedServers {
         let (queue, mut queued) = mpsc::channel(QUEUE);
         let CallerInfo { subject, capabilities, input_mode, era } = info;
         let (waiting, last) = (Lock::default(), AtomicU64::new(0));
-        let caller =
-            Arc::new(RemoteCaller { capabilities, input_mode, era, queue, waiting, last });
+        let caller = Arc::new(RemoteCaller { capabilities, input_mode, era, queue, waiting, last });
         self.callers.lock().insert(asker.ticket.clone(), Arc::downgrade(&caller));
         let registered = Registered { servers: self, ticket: &asker.ticket };
         let send = async {
@@ -234,7 +234,11 @@ impl LeasedServers {
     }
 
     async fn perform_request(&self, request: Request, asker: &Asker) -> Reply {
-        let moving = || Reply::Failed(Failure::not_run(MOVING));
+        let moving = || Reply::Failed(Failure::elsewhere(MOVING));
+        let is_call = matches!(request, Request::Run { .. } | Request::Resource { .. });
+        if is_call && self.is_ending.load(Ordering::Relaxed) {
+            return moving();
+        }
         match request {
             Request::List(target) => match self.at(&target).await {
                 Some(connection) => Reply::listed(connection.listing().await),
@@ -332,7 +336,7 @@ impl ReplicaWorker for LeasedServers {
             );
             let failed = match reply {
                 Reply::Listing(_) => Reply::NotListed(reason),
-                _ => Reply::Failed(Failure::not_run(&reason)),
+                _ => Reply::Failed(Failure::elsewhere(&reason)),
             };
             serde_json::to_vec(&failed).unwrap_or_default()
         })

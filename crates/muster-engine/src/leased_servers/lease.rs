@@ -70,7 +70,12 @@ impl Lease {
             return Ok(None);
         }
         let used_until = Lock::new(began + USE);
-        Ok(Some(Self { server: server.to_owned(), id, used_until, ended: watch::Sender::new(false) }))
+        Ok(Some(Self {
+            server: server.to_owned(),
+            id,
+            used_until,
+            ended: watch::Sender::new(false),
+        }))
     }
 
     /// Whether the server may be used.

@@ -75,8 +75,8 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// A call that did not reach its server.
-    pub(super) fn not_run(reason: &str) -> Self {
+    /// A failure that says nothing about the server itself, and does not count for its circuit breaker.
+    pub(super) fn elsewhere(reason: &str) -> Self {
         Self::Unavailable { reason: reason.to_owned(), no_answer: false }
     }
 
@@ -97,7 +97,7 @@ impl From<CallError> for Failure {
             CallError::Unavailable { reason, no_answer, .. } => {
                 Self::Unavailable { reason, no_answer }
             }
-            error => Self::not_run(&error.to_string()),
+            error => Self::elsewhere(&error.to_string()),
         }
     }
 }

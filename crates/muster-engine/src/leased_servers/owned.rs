@@ -34,13 +34,13 @@ use super::{
 const CLOSE: Duration = Duration::from_secs(3);
 /// A process that takes as long to exit is killed, which takes a moment.
 const KILLED_AFTER: Duration = Duration::from_secs(2);
-const KILL: Duration = Duration::from_millis(500);
+pub(super) const KILL: Duration = Duration::from_millis(500);
 /// The longest URI of a resource whose changes other replicas learn.
 const MAX_URI: usize = 64 * 1024;
 /// The resources that other replicas may subscribe to at one server.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
-const LEASE_LOST: &str = "this replica does not run the server any more: the call may have been carried out in part; repeat \
+const LEASE_LOST: &str = "the replica that ran this call gave up the server: the call may have been carried out in part; repeat \
                           it only if that does no harm";
 pub(super) const MOVING: &str =
     "the server is moving to another replica, and the call was not made; try again";
@@ -79,7 +79,7 @@ impl OwnedConnection {
     /// The server, if it may be used.
     fn connection(&self) -> Result<Arc<dyn Connection>, Failure> {
         let connection = self.connection.lock().clone().filter(|_| self.lease.is_held());
-        connection.ok_or_else(|| Failure::not_run(MOVING))
+        connection.ok_or_else(|| Failure::elsewhere(MOVING))
     }
 
     /// Waits for the result of a call while the lease holds.
@@ -88,9 +88,7 @@ impl OwnedConnection {
             biased;
             result = call => result,
             () = self.lease.end() => {
-                let reason = LEASE_LOST.to_owned();
-                let lost = Failure::Unavailable { reason, no_answer: true };
-                Err(lost.error(&self.lease.server))
+                Err(Failure::elsewhere(LEASE_LOST).error(&self.lease.server))
             }
         }
     }
@@ -125,7 +123,7 @@ impl OwnedConnection {
                 let mut subscribed = self.subscribed.lock();
                 if subscribed.len() >= MAX_SUBSCRIPTIONS && !subscribed.contains_key(uri) {
                     let reason = "it has too many subscriptions";
-                    return Err(Failure::not_run(reason).error(&self.lease.server));
+                    return Err(Failure::elsewhere(reason).error(&self.lease.server));
                 }
                 subscribed.entry(uri.clone()).or_default().insert(replica.to_owned());
             }
@@ -149,7 +147,10 @@ impl OwnedConnection {
         self.lease.end_use();
         let connection = self.connection.lock().take();
         if let Some(connection) = connection {
-            stop(&self.servers, &self.lease, connection).await;
+            let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
+            // A task of its own: it goes on if its caller does not wait for its end.
+            let stopping = async move { stop(&servers, &lease, connection).await };
+            drop(self.servers.deps.tasks.spawn(stopping).await);
         }
     }
 }

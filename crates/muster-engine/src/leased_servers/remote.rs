@@ -29,6 +29,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a replica that gave up a lease may take to store the results of the calls that this ended.
 const LAST_RESULTS: Duration = Duration::from_secs(1);
 
+const GONE: &str = "the replica that ran this call died or gave up the server: the call may have been carried out in part; \
+                    repeat it only if that does no harm";
+
 /// The server at the other replica, under one lease.
 #[derive(Debug)]
 pub(crate) struct RemoteConnection {
@@ -110,18 +113,21 @@ impl RemoteConnection {
     async fn forward(&self, cx: CallContext<'_>, request: &Request) -> Result<Outcome, CallError> {
         let failed = |failure: Failure| Err(failure.error(&self.target.server));
         let Some(ticket) = unguessable() else {
-            return failed(Failure::not_run("there is no source of randomness"));
+            return failed(Failure::elsewhere("there is no source of randomness"));
         };
         let _served = self.servers.forwarded.begin(&self.servers, &ticket, cx.client);
         match self.reply(&ticket, request).await {
             Ok(Reply::Outcome(outcome)) => Ok(outcome),
             Ok(Reply::Failed(failure)) => failed(failure),
-            Ok(_) => failed(Failure::not_run("another version of the gateway runs it")),
+            Ok(_) => failed(Failure::elsewhere("another version of the gateway runs it")),
             Err(reason @ (NoResult::NotBegun | NoResult::TooLarge)) => {
-                failed(Failure::not_run(&reason.to_string()))
+                failed(Failure::elsewhere(&reason.to_string()))
             }
-            Err(reason @ (NoResult::Died | NoResult::Lost)) => {
-                failed(Failure::Unavailable { reason: reason.to_string(), no_answer: true })
+            // It says nothing about the server where that runs now.
+            Err(NoResult::Died) => failed(Failure::elsewhere(GONE)),
+            Err(NoResult::Lost) => {
+                let reason = NoResult::Lost.to_string();
+                failed(Failure::Unavailable { reason, no_answer: true })
             }
         }
     }
@@ -180,8 +186,7 @@ impl Backend for RemoteConnection {
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         let ResourceRequest { operation, meta, continuation } = ask;
         let target = self.target.clone();
-        let request =
-            Request::Resource { target, operation, meta, continuation, from: caller(cx) };
+        let request = Request::Resource { target, operation, meta, continuation, from: caller(cx) };
         Box::pin(async move { self.forward(cx, &request).await })
     }
 }

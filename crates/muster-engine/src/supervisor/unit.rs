@@ -7,9 +7,7 @@ use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
     backoff::Backoff,
-    connect::{
-        ConnectError, ConnectRequest, Connection, ConnectionObserver, Connector, ServerListing,
-    },
+    connect::{ConnectError, Connection, Connector, ServerListing},
 };
 use muster_gateway::condition::ServerCondition;
 use tokio::{
@@ -19,15 +17,11 @@ use tokio::{
 
 use super::{
     DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+    connecting::{Connected, connect, connect_leased, list},
     in_flight::{Counted, InFlight},
-    unit_events::{self, UnitEvent, UnitEvents},
+    unit_events::{UnitEvent, UnitEvents},
 };
-use crate::{
-    leased_servers::{LeasedServers, Place, RemoteConnection},
-    redact,
-    server_logs::ServerLogs,
-    status::ServerStatus,
-};
+use crate::{leased_servers::LeasedServers, redact, server_logs::ServerLogs, status::ServerStatus};
 
 /// The number of consecutive failures after which a remote server counts as unreachable.
 const UNREACHABLE_AFTER: u64 = 3;
@@ -74,13 +68,6 @@ enum Phase {
     Down { retry: Option<Instant> },
     Connecting(BoxFuture<'static, Result<Connected, ConnectError>>),
     Up(LiveConnection),
-}
-
-/// A server that has just been connected and listed.
-struct Connected {
-    connection: Arc<dyn Connection>,
-    listing: ServerListing,
-    events: UnitEvents,
 }
 
 /// The connection to a server that is up.
@@ -454,88 +441,4 @@ async fn until(moment: Option<Instant>) {
         Some(at) => sleep_until(at).await,
         None => pending().await,
     }
-}
-
-async fn connect(
-    connect: Arc<dyn Connector>,
-    server: Arc<McpServer>,
-    logs: ServerLogs,
-    close_timeout: Duration,
-) -> Result<Connected, ConnectError> {
-    let (sender, events) = unit_events::channel(&server.name, logs);
-    let connection = open(&*connect, &server, sender).await?;
-    listed(connection, events, server.spec.limit(), close_timeout).await
-}
-
-/// Connects to a server that one replica runs for all: starts it here, or reaches it where it runs.
-async fn connect_leased(
-    leased: Arc<LeasedServers>,
-    connect: Arc<dyn Connector>,
-    server: Arc<McpServer>,
-    logs: ServerLogs,
-    close_timeout: Duration,
-) -> Result<Connected, ConnectError> {
-    let limit = server.spec.limit();
-    loop {
-        let (sender, events) = unit_events::channel(&server.name, logs.clone());
-        let claimed = match leased.place(&server.name, &sender).await {
-            Place::Here(claimed) => claimed,
-            Place::Elsewhere(remote) => {
-                let connection = Arc::<RemoteConnection>::clone(&remote);
-                match listed(connection, events, limit, close_timeout).await {
-                    Err(_) if remote.has_moved() => continue,
-                    result => return result,
-                }
-            }
-        };
-        let observer = claimed.observer(Arc::clone(&sender));
-        let connection = tokio::select! {
-            opened = open(&*connect, &server, observer) => opened?,
-            () = claimed.lost() => continue,
-        };
-        let connection = claimed.connected(connection, sender);
-        return listed(connection, events, limit, close_timeout).await;
-    }
-}
-
-async fn open(
-    connect: &dyn Connector,
-    server: &McpServer,
-    events: Arc<dyn ConnectionObserver>,
-) -> Result<Arc<dyn Connection>, ConnectError> {
-    let limit = server.spec.limit();
-    let endpoint = server.spec.endpoint();
-    let connecting = connect.connect(ConnectRequest {
-        name: &server.name,
-        endpoint: &endpoint,
-        access: None,
-        limit,
-        era: server.spec.protocol_era.forced(),
-        events,
-    });
-    timeout(limit, connecting).await.map_err(|_| timed_out("connect", limit))?
-}
-
-/// Lists a server that was just connected.
-async fn listed(
-    connection: Arc<dyn Connection>,
-    events: UnitEvents,
-    limit: Duration,
-    close_timeout: Duration,
-) -> Result<Connected, ConnectError> {
-    match list(&*connection, limit).await {
-        Ok(listing) => Ok(Connected { connection, listing, events }),
-        Err(error) => {
-            drop(timeout(close_timeout, connection.close()).await);
-            Err(error)
-        }
-    }
-}
-
-async fn list(connection: &dyn Connection, limit: Duration) -> Result<ServerListing, ConnectError> {
-    timeout(limit, connection.list()).await.map_err(|_| timed_out("list its tools", limit))?
-}
-
-fn timed_out(operation: &str, limit: Duration) -> ConnectError {
-    ConnectError::Transient(format!("it took longer than {} s to {operation}", limit.as_secs()))
 }

@@ -18,7 +18,10 @@ use muster_core::{
     spooled::ToolResult,
 };
 use serde_json::{json, value::RawValue};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 /// The result of one attempt to connect.
 #[derive(Debug, Clone)]
@@ -84,6 +87,16 @@ pub(crate) struct Link {
     listed: Mutex<usize>,
     is_silent: Mutex<bool>,
     calls: Mutex<(usize, usize)>,
+    cancelled: Arc<Notify>,
+}
+
+/// Notes a call that is dropped before its end.
+struct Cancelled(Arc<Notify>);
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 impl Fake {
@@ -171,6 +184,11 @@ impl Link {
         *self.listed.lock().unwrap()
     }
 
+    /// Waits until a call that gets no reply is dropped.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.notified().await;
+    }
+
     /// The maximum of concurrent calls.
     pub(crate) fn most_calls(&self) -> usize {
         self.calls.lock().unwrap().1
@@ -208,6 +226,7 @@ impl Connector for Fake {
                 listed: Mutex::default(),
                 is_silent: Mutex::default(),
                 calls: Mutex::default(),
+                cancelled: Arc::default(),
             });
             self.inner.lock().unwrap().links.insert(name.to_owned(), Arc::clone(&link));
             Ok(Arc::new(Connected { fake: self.clone(), link }) as Arc<dyn Connection>)
@@ -242,7 +261,10 @@ impl Backend for Connected {
                     let result = RawValue::from_string(result.to_owned()).unwrap();
                     return Ok(Outcome::Raw(result).into());
                 }
-                Some(Said::Nothing) => std::future::pending().await,
+                Some(Said::Nothing) => {
+                    let _cancelled = Cancelled(Arc::clone(&self.link.cancelled));
+                    std::future::pending().await
+                }
                 None => (),
             }
             let text = format!("{} did {}", self.link.name, call.entry().local_name);

@@ -14,6 +14,7 @@ use muster_core::{
     client::NoClient,
     json::raw,
     name::ToolName,
+    shared::ReplicaLink,
 };
 use muster_engine::{
     cli_offer::BundledCli,
@@ -38,6 +39,7 @@ pub(crate) struct Rig {
     pub(crate) dispatcher: Arc<Dispatcher>,
     bundled: Vec<BundledCli>,
     directory: Option<Arc<dyn CallerDirectory>>,
+    replica: Option<Arc<dyn ReplicaLink>>,
     timing: Timing,
 }
 
@@ -61,13 +63,19 @@ impl Rig {
         std::os::unix::fs::symlink(dir.path(), link).unwrap();
         let (fake, bundled, directory) = (Fake::default(), Vec::new(), None);
         let timing = Timing::default();
-        let engine = engine(link.to_owned(), &fake, &bundled, directory.clone(), timing);
+        let engine = engine(link.to_owned(), &fake, &bundled, directory.clone(), None, timing);
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory, timing }
+        let (replica, engine) = (None, Some(engine));
+        Self { dir, fake, engine, dispatcher, bundled, directory, replica, timing }
     }
 
     pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {
-        Self::made(bundled, None, Timing::default(), fake, files)
+        Self::made(bundled, None, None, Timing::default(), fake, files)
+    }
+
+    /// An engine that is a replica.
+    pub(crate) fn replica(link: Arc<dyn ReplicaLink>, fake: Fake, files: &[(&str, &str)]) -> Self {
+        Self::made(Vec::new(), None, Some(link), Timing::default(), fake, files)
     }
 
     /// An engine that knows these callers.
@@ -76,17 +84,18 @@ impl Rig {
         fake: Fake,
         files: &[(&str, &str)],
     ) -> Self {
-        Self::made(Vec::new(), Some(directory), Timing::default(), fake, files)
+        Self::made(Vec::new(), Some(directory), None, Timing::default(), fake, files)
     }
 
     /// An engine with these intervals.
     pub(crate) fn timed(timing: Timing, fake: Fake, files: &[(&str, &str)]) -> Self {
-        Self::made(Vec::new(), None, timing, fake, files)
+        Self::made(Vec::new(), None, None, timing, fake, files)
     }
 
     fn made(
         bundled: Vec<BundledCli>,
         directory: Option<Arc<dyn CallerDirectory>>,
+        replica: Option<Arc<dyn ReplicaLink>>,
         timing: Timing,
         fake: Fake,
         files: &[(&str, &str)],
@@ -95,16 +104,19 @@ impl Rig {
         for (name, text) in files {
             put(dir.path().join(name), text);
         }
-        let engine = engine(dir.path().to_owned(), &fake, &bundled, directory.clone(), timing);
+        let (root, known) = (dir.path().to_owned(), directory.clone());
+        let engine = engine(root, &fake, &bundled, known, replica.clone(), timing);
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
-        Self { dir, fake, engine: Some(engine), dispatcher, bundled, directory, timing }
+        let engine = Some(engine);
+        Self { dir, fake, engine, dispatcher, bundled, directory, replica, timing }
     }
 
     /// Restarts the gateway over the same files.
     pub(crate) async fn again(&mut self) {
         self.engine.take().unwrap().shut_down().await;
         let (root, directory) = (self.dir.path().to_owned(), self.directory.clone());
-        let engine = engine(root, &self.fake, &self.bundled, directory, self.timing);
+        let replica = self.replica.clone();
+        let engine = engine(root, &self.fake, &self.bundled, directory, replica, self.timing);
         self.dispatcher = Arc::new(Dispatcher::new(engine.state()));
         self.engine = Some(engine);
     }
@@ -211,6 +223,7 @@ fn engine(
     fake: &Fake,
     bundled: &[BundledCli],
     directory: Option<Arc<dyn CallerDirectory>>,
+    replica: Option<Arc<dyn ReplicaLink>>,
     timing: Timing,
 ) -> Engine {
     let store = ConfigStore::new(root);
@@ -222,7 +235,7 @@ fn engine(
         Environment::new(environment, ""),
     );
     let bundled = bundled.to_vec();
-    Engine::start(store, files, EngineOptions { bundled, timing, directory, ..options })
+    Engine::start(store, files, EngineOptions { bundled, timing, directory, replica, ..options })
 }
 
 pub(crate) const REMOTE: &str = "url: http://h/mcp\n";

@@ -263,6 +263,11 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "only muster-mcp knows the wire",
     ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
+    (
+        "by_another_replica(",
+        &["muster-core", "muster-engine"],
+        "only calls for a server of this replica were permitted elsewhere",
+    ),
 ];
 
 /// Public types that may share a name, because they are two implementations of one concept, and why there are two.

@@ -1,0 +1,268 @@
+//! Servers that one replica runs for all.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use muster_core::{
+    call::{CallError, Outcome},
+    connect::ConnectionEvent,
+    request::Change,
+    shared::{KeyValueStore, LogLimits, SharedState, StoreError, StoreFuture, Subscription},
+};
+use muster_shared::{MemoryShared, Replica, clock::Clock};
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    fake::{Fake, Plan, Said, permanent},
+    rig::Rig,
+};
+
+const ONE: &str = "command: server\nrunOn: one\n";
+
+/// Shared state that one replica cannot reach while it is cut off.
+#[derive(Debug)]
+struct CutOff {
+    state: Arc<MemoryShared>,
+    is_cut: Arc<AtomicBool>,
+}
+
+fn unavailable<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Err(StoreError::Unavailable("a test".to_owned()))))
+}
+
+/// Delegates operations unless the replica is cut off.
+macro_rules! delegated {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $value:ty;)*) => {
+        $(fn $name<'a>(&'a self, $($arg: $kind),*) -> StoreFuture<'a, $value> {
+            match self.is_cut.load(Ordering::Relaxed) {
+                true => unavailable(),
+                false => self.state.$name($($arg),*),
+            }
+        })*
+    };
+}
+
+impl KeyValueStore for CutOff {
+    delegated! {
+        get(key: &'a str) -> Option<Vec<u8>>;
+        put(key: &'a str, value: Vec<u8>, ttl: Duration) -> ();
+        replace(key: &'a str, value: Vec<u8>, ttl: Duration) -> bool;
+        claim(key: &'a str, value: Vec<u8>, ttl: Duration) -> bool;
+        take(key: &'a str) -> Option<Vec<u8>>;
+        remove(key: &'a str) -> ();
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+impl SharedState for CutOff {
+    delegated! {
+        touch(key: &'a str, ttl: Duration) -> Option<Vec<u8>>;
+        swap(key: &'a str, expected: &'a [u8], value: Vec<u8>, ttl: Duration) -> bool;
+        release(key: &'a str, expected: &'a [u8]) -> bool;
+        add(key: &'a str, amount: u64, ttl: Duration) -> u64;
+        append(log: &'a str, position: u64, entry: Vec<u8>, limits: LogLimits) -> bool;
+        entries(log: &'a str, after: u64, limit: usize) -> Vec<(u64, Vec<u8>)>;
+        renew(log: &'a str, ttl: Duration) -> bool;
+        join(set: &'a str, member: &'a str, ttl: Duration) -> ();
+        leave(set: &'a str, member: &'a str) -> ();
+        members(set: &'a str) -> Vec<String>;
+        publish(channel: &'a str, message: Vec<u8>) -> ();
+        subscribe(channels: &'a [String]) -> Box<dyn Subscription>;
+    }
+}
+
+/// Two replicas with one configuration. The first one runs the server at the beginning.
+struct Pair {
+    first: Rig,
+    second: Rig,
+    /// Cuts off the first one.
+    cut: Arc<AtomicBool>,
+    _running: JoinSet<()>,
+}
+
+impl Pair {
+    async fn new() -> Self {
+        Self::with([Fake::default(), Fake::default()]).await
+    }
+
+    async fn with([one, other]: [Fake; 2]) -> Self {
+        let start = Instant::now();
+        let clock = Clock::new(move || 1_000 + start.elapsed().as_secs());
+        let shared = Arc::new(MemoryShared::new(clock));
+        let mut running = JoinSet::new();
+        let cuts = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let links = cuts.each_ref().map(|is_cut| {
+            let (state, is_cut) = (Arc::clone(&shared), Arc::clone(is_cut));
+            let link = Replica::new(Arc::new(CutOff { state, is_cut })).unwrap();
+            let keep = Arc::clone(&link);
+            running.spawn(async move { match keep.run().await {} });
+            link
+        });
+        while links.iter().any(|link| link.pending_reason().is_some()) {
+            tokio::task::yield_now().await;
+        }
+        let files = [("mcpservers/a.yaml", ONE)];
+        let [first, second] = links;
+        let first = Rig::replica(first, one, &files);
+        first.until_is("a", "running").await;
+        let second = Rig::replica(second, other, &files);
+        second.until_is("a", "running").await;
+        let [cut, _] = cuts;
+        Self { first, second, cut, _running: running }
+    }
+
+    /// How often each replica started the server.
+    fn starts(&self) -> [usize; 2] {
+        let start = Instant::now();
+        [&self.first, &self.second].map(|rig| rig.fake.attempts("a", start).len())
+    }
+}
+
+#[track_caller]
+fn assert_unavailable(result: Result<Outcome, CallError>, expected: &str) {
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_process_serves_the_calls_of_all_replicas() {
+    let pair = Pair::new().await;
+    for rig in [&pair.first, &pair.second] {
+        assert_eq!(rig.call("x_a_echo", json!({"n": 1})).await, "a did echo");
+    }
+    assert_eq!(pair.starts(), [1, 0]);
+    assert_eq!(pair.first.fake.called(), ["echo {\"n\":1}", "echo {\"n\":1}"]);
+    // What changes at the server is known everywhere.
+    let mut changes = pair.second.engine().changes().subscribe();
+    pair.first.fake.link("a").offer(vec!["echo", "other"]);
+    pair.second.until_listed("x_a_other").await;
+    let uri = "a://r".to_owned();
+    pair.first.fake.link("a").happen(ConnectionEvent::ResourceUpdated { uri: uri.clone() });
+    while !matches!(changes.recv().await.unwrap(), Change::Resource { uri: changed } if changed == uri)
+    {
+    }
+    // A result that is an error of the tool stays one.
+    pair.first.fake.says("echo", [Said::Failure("no")]);
+    assert_eq!(pair.second.call("x_a_echo", json!({})).await, "E: no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_replica_takes_over_at_once_when_the_server_is_given_up() {
+    let mut pair = Pair::new().await;
+    let before = Instant::now();
+    pair.first.engine.take().unwrap().shut_down().await;
+    let connected = |fake: &Fake| fake.attempts("a", before).len() == 1;
+    while !connected(&pair.second.fake) {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    pair.second.until_is("a", "running").await;
+    assert_eq!(pair.second.call("x_a_echo", json!({})).await, "a did echo");
+    assert_eq!(pair.second.fake.called().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_cut_off_stops_the_server_before_another_starts_it() {
+    let pair = Pair::new().await;
+    pair.first.fake.says("echo", [Said::Nothing]);
+    pair.second.fake.says("echo", [Said::Text("here")]);
+    let forwarded = pair.second.try_call("x_a_echo", json!({}));
+    let own = pair.first.try_call("x_a_echo", json!({}));
+    let began = Instant::now();
+    let (forwarded, own, ()) = tokio::join!(forwarded, own, async {
+        while pair.first.fake.link("a").most_calls() == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        pair.cut.store(true, Ordering::Relaxed);
+        while pair.first.fake.closed().is_empty() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+        assert_eq!(pair.starts(), [1, 0]);
+    });
+    // Neither replica makes the call again.
+    assert_unavailable(own, "repeat it only if that does no harm");
+    assert_unavailable(forwarded, "repeat it only if that does no harm");
+    assert!(pair.second.fake.called().is_empty());
+    while pair.starts() == [1, 0] {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(began.elapsed() > Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
+    pair.second.until_is("a", "running").await;
+    assert_eq!(pair.second.call("x_a_echo", json!({})).await, "here");
+    // The first one calls it there as soon as it can.
+    pair.cut.store(false, Ordering::Relaxed);
+    pair.first.until_is("a", "running").await;
+    assert_eq!(pair.first.call("x_a_echo", json!({})).await, "here");
+    assert_eq!(pair.starts(), [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_with_its_client_at_another_replica() {
+    let pair = Pair::new().await;
+    pair.first.fake.says("echo", [Said::Nothing, Said::Text("next")]);
+    tokio::select! {
+        _ = pair.second.try_call("x_a_echo", json!({})) => panic!("it gets no reply"),
+        () = async {
+            while pair.first.fake.link("a").most_calls() == 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            sleep(Duration::from_millis(10)).await;
+        } => (),
+    }
+    pair.first.fake.link("a").cancelled().await;
+    assert_eq!(pair.second.call("x_a_echo", json!({})).await, "next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_started_stopped_and_restarted_at_any_replica() {
+    let pair = Pair::new().await;
+    let name = || json!({"name": "a"});
+    assert_eq!(
+        pair.second.call("core_service_restart", name()).await,
+        "Successfully restarted service 'a'"
+    );
+    assert_eq!(pair.starts().iter().sum::<usize>(), 2);
+    pair.first.until_is("a", "running").await;
+    assert_eq!(
+        pair.second.call("core_service_stop", name()).await,
+        "Successfully stopped service 'a'"
+    );
+    for rig in [&pair.first, &pair.second] {
+        rig.until_is("a", "stopped").await;
+    }
+    assert_eq!(pair.first.fake.closed().len() + pair.second.fake.closed().len(), 2);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(pair.starts().iter().sum::<usize>(), 2);
+    assert_eq!(
+        pair.second.call("core_service_start", name()).await,
+        "Successfully started service 'a'"
+    );
+    pair.first.until_is("a", "running").await;
+    assert_eq!(pair.starts().iter().sum::<usize>(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_start_here_is_tried_elsewhere() {
+    let [one, other] = [Fake::default(), Fake::default()];
+    one.plan("a", [Plan::Up(vec!["echo"]), permanent()]);
+    let pair = Pair::with([one, other]).await;
+    pair.first.fake.link("a").crash();
+    pair.second.until(|_| pair.starts() != [1, 0]).await;
+    pair.second.until_is("a", "running").await;
+    pair.first.until_is("a", "running").await;
+    assert_eq!(pair.first.call("x_a_echo", json!({})).await, "a did echo");
+}
