@@ -27,6 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "replicas"))
 
+import one  # noqa: E402
 from client import Cut, Legacy, Modern, Wrong  # noqa: E402
 from world import KEY, STEPS, Balancer, Replica, Valkey, start_backend  # noqa: E402
 
@@ -480,6 +481,12 @@ async def main(args):
             await world.balancer.start()
             await world.start(2)
             await measure(world, tally, args.sessions)
+            world.stop()
+            await world.start(3)
+            try:
+                await one.check(world, tally)
+            except Wrong as error:
+                tally.problem(str(error))
             world.stop()
             await world.start(args.replicas)
             await chaos(world, tally, args, args.seconds)

@@ -165,11 +165,11 @@ impl ReplicaWork {
     ) -> Self {
         let (waiting, running, seen) = (Lock::default(), Lock::default(), Lock::default());
         let inner = Arc::new(Inner { link, names, tasks, worker, waiting, running, seen });
-        let listen = |topic, handle: fn(&Arc<Inner>, Vec<u8>)| {
+        let listen = |topic, handle: fn(&Arc<Inner>, &[u8])| {
             let inner_of = Arc::downgrade(&inner);
-            let listener = move |message| {
+            let listener = move |message: Vec<u8>| {
                 if let Some(inner) = inner_of.upgrade() {
-                    handle(&inner, message);
+                    handle(&inner, &message);
                 }
             };
             inner.link.listen(topic, Arc::new(listener));
@@ -222,8 +222,8 @@ impl ReplicaWork {
     }
 }
 
-fn text(message: Vec<u8>) -> String {
-    String::from_utf8(message).unwrap_or_default()
+fn text(message: &[u8]) -> String {
+    String::from_utf8_lossy(message).into_owned()
 }
 
 impl Inner {
@@ -333,8 +333,8 @@ impl Inner {
     }
 
     /// Does the work of a request in the background.
-    fn asked(self: &Arc<Self>, message: Vec<u8>) {
-        let Ok(Ask { request, from }) = serde_json::from_slice(&message) else { return };
+    fn asked(self: &Arc<Self>, message: &[u8]) {
+        let Ok(Ask { request, from }) = serde_json::from_slice(message) else { return };
         let mut running = self.running.lock();
         if running.contains_key(&from.ticket) || self.was_done(&from.ticket) {
             // The message was repeated.

@@ -22,7 +22,7 @@ use muster_core::{
     shared::Recipient,
     spooled::{self, ToolResult},
 };
-use muster_gateway::replica_work::{Asker, MAX_REQUEST, MAX_RESULT, ReplicaWorker};
+use muster_gateway::replica_work::{Asker, MAX_REQUEST, ReplicaWorker};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -35,6 +35,8 @@ use super::{
     switch,
 };
 
+/// The largest answer of a server that another replica is sent: it is in the shared state for a moment.
+const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// The notifications of a call that wait to be sent. Beyond it they are dropped.
 const QUEUE: usize = 256;
 /// The largest notification that is passed on to another replica.
@@ -44,6 +46,9 @@ const REPEAT: Duration = Duration::from_secs(2);
 /// How long the last notifications of a call may delay its result.
 const FLUSH: Duration = Duration::from_secs(2);
 
+/// The answer to a request for input.
+type InputResult = Result<Raw, InputError>;
+
 /// The client of a call, which is connected to another replica.
 #[derive(Debug)]
 pub(super) struct RemoteCaller {
@@ -52,7 +57,7 @@ pub(super) struct RemoteCaller {
     era: Option<ProtocolEra>,
     queue: mpsc::Sender<NoticeKind>,
     /// The answers that are waited for.
-    waiting: Lock<BTreeMap<u64, oneshot::Sender<Result<Raw, InputError>>>>,
+    waiting: Lock<BTreeMap<u64, oneshot::Sender<InputResult>>>,
     last: AtomicU64,
 }
 
@@ -242,7 +247,7 @@ impl LeasedServers {
         match request {
             Request::List(target) => match self.at(&target).await {
                 Some(connection) => Reply::listed(connection.listing().await),
-                None => Reply::NotListed(MOVING.to_owned()),
+                None => Reply::Moving,
             },
             Request::Run { target, tool, arguments, meta, continuation, from } => {
                 let Some(connection) = self.at(&target).await else { return moving() };
@@ -301,7 +306,7 @@ async fn inline(result: ToolResult, server: &str) -> Result<Outcome, CallError> 
     let too_large = || {
         let reason = format!(
             "its answer is larger than {} MiB, the most that another replica is sent; ask for less of it at a time",
-            MAX_RESULT / 1024 / 1024
+            MAX_ANSWER / 1024 / 1024
         );
         Failure::Unavailable { reason, no_answer: false }.error(server)
     };
@@ -309,7 +314,7 @@ async fn inline(result: ToolResult, server: &str) -> Result<Outcome, CallError> 
         ToolResult::Inline(outcome) => return Ok(outcome),
         ToolResult::Spooled(spooled) => spooled,
     };
-    let limit = u64::try_from(MAX_RESULT).unwrap_or(u64::MAX);
+    let limit = u64::try_from(MAX_ANSWER).unwrap_or(u64::MAX);
     if spooled.bytes() > limit {
         return Err(too_large());
     }
@@ -327,12 +332,12 @@ impl ReplicaWorker for LeasedServers {
             let Ok(request) = serde_json::from_str(request.get()) else { return Vec::new() };
             let reply = self.perform_request(request, from).await;
             let encoded = serde_json::to_vec(&reply).unwrap_or_default();
-            if encoded.len() <= MAX_RESULT {
+            if encoded.len() <= MAX_ANSWER {
                 return encoded;
             }
             let reason = format!(
                 "its answer is larger than {} MiB, the most that another replica is sent",
-                MAX_RESULT / 1024 / 1024
+                MAX_ANSWER / 1024 / 1024
             );
             let failed = match reply {
                 Reply::Listing(_) => Reply::NotListed(reason),

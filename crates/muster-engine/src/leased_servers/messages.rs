@@ -61,6 +61,8 @@ pub(super) struct CallerInfo {
 pub(super) enum Reply {
     Listing(Box<ServerListing>),
     NotListed(String),
+    /// The server is not run under that lease any more.
+    Moving,
     Outcome(Outcome),
     Failed(Failure),
     Logs(Vec<ServerLogLine>),

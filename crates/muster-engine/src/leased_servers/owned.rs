@@ -55,7 +55,7 @@ pub(super) struct OwnedConnection {
     /// The replicas whose clients subscribed to a resource.
     subscribed: Lock<BTreeMap<String, BTreeSet<String>>>,
     /// Dropped with the connection, which ends the wait for it.
-    _connected: watch::Sender<Option<Weak<Self>>>,
+    connected: watch::Sender<Option<Weak<Self>>>,
 }
 
 impl OwnedConnection {
@@ -68,10 +68,9 @@ impl OwnedConnection {
     ) -> Arc<Self> {
         let tasks = servers.deps.tasks.clone();
         let connection = Lock::new(Some(connection));
-        let owned = Arc::new_cyclic(|owned| {
-            connected.send_replace(Some(Weak::clone(owned)));
-            Self { servers, lease, connection, subscribed: Lock::default(), _connected: connected }
-        });
+        let subscribed = Lock::default();
+        let owned = Arc::new(Self { servers, lease, connection, subscribed, connected });
+        owned.connected.send_replace(Some(Arc::downgrade(&owned)));
         tasks.spawn(stop_with_lease(Arc::downgrade(&owned), Arc::clone(&owned.lease), events));
         owned
     }

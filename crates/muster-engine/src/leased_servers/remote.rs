@@ -22,6 +22,7 @@ use super::{
     LeasedServers,
     lease::{self, Holder},
     messages::{CallerInfo, Failure, Happened, Reply, Request, SharedEvent, Target},
+    owned::MOVING,
 };
 
 /// How often the lease is looked at.
@@ -199,6 +200,11 @@ impl Connection for RemoteConnection {
             match self.reply(&ticket, &Request::List(self.target.clone())).await {
                 Ok(Reply::Listing(listing)) => Ok(*listing),
                 Ok(Reply::NotListed(reason)) => Err(ConnectError::Transient(reason)),
+                Ok(Reply::Moving) => {
+                    // Its lease ends, or expires.
+                    self.moved().await;
+                    Err(ConnectError::Transient(MOVING.to_owned()))
+                }
                 Ok(_) => Err(ConnectError::Transient("an unknown answer".to_owned())),
                 Err(reason) => {
                     let reason = format!("the replica that runs it was not reached: {reason}");

@@ -263,7 +263,7 @@ impl Backend for Connected {
                 }
                 Some(Said::Nothing) => {
                     let _cancelled = Cancelled(Arc::clone(&self.link.cancelled));
-                    std::future::pending().await
+                    return std::future::pending().await;
                 }
                 None => (),
             }

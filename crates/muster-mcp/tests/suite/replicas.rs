@@ -131,6 +131,28 @@ async fn answers_reach_the_replica_that_waits_for_them() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_large_for_another_replica_is_refused() {
+    let pair = pair().await;
+    let client = pair.one.initialize(json!({"elicitation": {}})).await;
+    let there = at(&pair.other, &client);
+    let mut reply = client.ask(1, "tools/call", call("ask")).await;
+    let (question, _) = next(&mut reply).await;
+    let answer = |content: &str| {
+        let result = json!({"action": "accept", "content": {"text": content}});
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+    };
+    let refused = there.post(&answer(&"x".repeat(4 * 1024 * 1024))).await;
+    assert_eq!(refused.status.as_u16(), 413);
+    let reason = refused.text().await;
+    assert!(reason.contains("at most 4194304 bytes"), "{reason}");
+    // The question is still open, for a shorter answer as for one that needs no other replica.
+    assert_eq!(there.post(&answer("short")).await.status.as_u16(), 202);
+    let (result, _) = next(&mut reply).await;
+    let text = result["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text, r#"{"action":"accept","content":{"text":"short"}}"#);
+}
+
+#[tokio::test]
 async fn a_call_is_cancelled_from_another_replica() {
     let mut pair = pair().await;
     let client = pair.one.initialize(json!({})).await;
