@@ -4,7 +4,7 @@ pub mod fields;
 mod lint;
 
 use muster_core::{
-    cli::{CliConfig, CliTool, Param, ParamType, Placement},
+    cli::{BackgroundProcesses, CliConfig, CliTool, CredentialFiles, Param, ParamType, Placement},
     effect::Effect,
     policy::pattern::Pattern,
     python,
@@ -28,6 +28,12 @@ const KINDS: &[(&str, ParamType)] = &[
 const EFFECTS: &[(&str, Effect)] =
     &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
 
+const BACKGROUND: &[(&str, BackgroundProcesses)] =
+    &[("end", BackgroundProcesses::End), ("keep", BackgroundProcesses::Keep)];
+
+const CREDENTIAL_FILES: &[(&str, CredentialFiles)] =
+    &[("allow", CredentialFiles::Allow), ("refuse", CredentialFiles::Refuse)];
+
 /// Programs whose options end at the first operand and that print the operands after it.
 const PRINTING_PROGRAMS: &[&str] = &["echo", "printf"];
 
@@ -46,9 +52,20 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
     let command = reader.required(&fields, "command", Reader::text);
     let env =
         reader.optional(&fields, "env", Vec::new(), |reader, node| reader.map(node, Reader::text));
+    let inherit_env = reader.nullable(&fields, "inherit_env", texts);
     let working_dir = reader.nullable(&fields, "working_dir", Reader::text);
     let category = reader.nullable(&fields, "category", Reader::text);
     let end_of_options = reader.nullable(&fields, "end_of_options", Reader::text);
+    let background_processes = reader.optional(
+        &fields,
+        "background_processes",
+        BackgroundProcesses::default(),
+        |reader, node| reader.choice(node, BACKGROUND),
+    );
+    let credential_files =
+        reader.optional(&fields, "credential_files", CredentialFiles::default(), |reader, node| {
+            reader.choice(node, CREDENTIAL_FILES)
+        });
     let tags = reader.optional(&fields, "tags", Vec::new(), texts);
     let global_args = reader.optional(&fields, "global_args", Vec::new(), |reader, node| {
         reader.list(node, |reader, node| param(reader, node, Owner::Cli))
@@ -56,6 +73,7 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
     let defaults = ToolDefaults {
         end_of_options: end_of_options.and_then(|word| word.0),
         prints_operands: command.as_deref().is_some_and(prints_operands),
+        background_processes: background_processes.unwrap_or_default(),
     };
     let tools = reader.required(&fields, "tools", |reader, node| {
         reader.list(node, |reader, node| tool(reader, node, &defaults))
@@ -65,7 +83,9 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
         description: description?,
         command: command?,
         env: env?,
+        inherit_env: inherit_env?.0,
         working_dir: working_dir?.0,
+        credential_files: credential_files?,
         category: category?.0,
         tags: tags?,
         global_args: global_args?,
@@ -78,6 +98,7 @@ struct ToolDefaults {
     end_of_options: Option<String>,
     /// Whether a positional value can only be printed.
     prints_operands: bool,
+    background_processes: BackgroundProcesses,
 }
 
 /// Whether the program prints its operands, and its command already holds the first one: what follows
@@ -105,6 +126,8 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
     });
     let timeout = reader.nullable(&fields, "timeout", Reader::number);
     let effect = reader.nullable(&fields, "effect", |reader, node| reader.choice(node, EFFECTS));
+    let background_processes = reader
+        .nullable(&fields, "background_processes", |reader, node| reader.choice(node, BACKGROUND));
     let network = reader.optional(&fields, "network", false, Reader::boolean);
     Some(CliTool {
         name: name?,
@@ -115,6 +138,7 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
         effect: effect?.0,
         network: network?,
         end_of_options: end_of_options?,
+        background_processes: background_processes?.0.unwrap_or(defaults.background_processes),
     })
 }
 
@@ -143,6 +167,7 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
     let choices = reader.nullable(&fields, "enum", texts);
     let pattern = reader.nullable(&fields, "pattern", pattern);
     let dash = reader.optional(&fields, "allow_leading_dash", false, Reader::boolean);
+    let recursive = reader.optional(&fields, "recursive", false, Reader::boolean);
     let (name, flag) = (name?, flag?.0);
     let placement = match owner {
         Owner::Tool { .. } if cwd? => Placement::WorkingDir,
@@ -166,6 +191,7 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
         choices: choices?.0.unwrap_or_default(),
         pattern: pattern?.0,
         allow_leading_dash,
+        recursive: recursive?,
     })
 }
 

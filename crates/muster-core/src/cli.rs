@@ -13,8 +13,12 @@ pub struct CliConfig {
     pub command: String,
     /// Variables added to the child's environment, not expanded.
     pub env: Vec<(String, String)>,
+    /// The names of the variables inherited besides those without secrets; `None` for all.
+    pub inherit_env: Option<Vec<String>>,
     /// The working directory unless a call overrides it.
     pub working_dir: Option<String>,
+    /// Whether its tools may be given files that hold credentials.
+    pub credential_files: CredentialFiles,
     /// The category, for filters.
     pub category: Option<String>,
     /// Tags for search.
@@ -44,6 +48,28 @@ pub struct CliTool {
     pub network: bool,
     /// The word after which the program reads no options, such as `--`. Positional values follow it.
     pub end_of_options: Option<String>,
+    /// What happens to processes that a call leaves running.
+    pub background_processes: BackgroundProcesses,
+}
+
+/// What happens to processes that a call leaves running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackgroundProcesses {
+    /// They end with the call.
+    #[default]
+    End,
+    /// They may run until the gateway ends.
+    Keep,
+}
+
+/// Whether tools may be given files that hold credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CredentialFiles {
+    /// They may.
+    #[default]
+    Allow,
+    /// Calls with such a path are refused.
+    Refuse,
 }
 
 impl CliTool {
@@ -74,6 +100,8 @@ pub struct Param {
     pub pattern: Option<Pattern>,
     /// Whether a value may begin with `-` where the program could read it as an option.
     pub allow_leading_dash: bool,
+    /// Whether the program reads the files below the folder that the value names.
+    pub recursive: bool,
 }
 
 impl Param {

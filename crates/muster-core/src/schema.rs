@@ -211,6 +211,7 @@ mod tests {
             choices: Vec::new(),
             pattern: None,
             allow_leading_dash: true,
+            recursive: false,
         }
     }
 

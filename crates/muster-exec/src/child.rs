@@ -1,9 +1,10 @@
 //! A started process and the process tree below it.
 //!
-//! **Invariant:** a process tree ends when its handle is dropped, unless the handle was released.
+//! **Invariant:** a process tree ends when its handle is dropped, unless it was told to keep what its root process left.
 
 use std::sync::Arc;
 
+use muster_core::cli::BackgroundProcesses;
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
     sync::oneshot,
@@ -12,7 +13,7 @@ use tokio::{
 use crate::{
     launcher::StartError,
     link::{Link, PendingRun, StartOutcome},
-    protocol::ExitReport,
+    protocol::{ExitReport, ExitStatus},
 };
 
 /// A running process. Dropping it ends the process and everything it has started.
@@ -48,6 +49,8 @@ pub struct ProcessTree {
     id: u64,
     start: StartState,
     end: ExitState,
+    /// Whether other processes may be running after the exit of the root process.
+    has_leftovers: bool,
     ownership: Ownership,
 }
 
@@ -69,7 +72,7 @@ enum ExitState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
     Owned,
-    /// It was released, or is being ended already.
+    /// It is kept, nothing is left of it, or it is being ended already.
     Released,
 }
 
@@ -84,7 +87,7 @@ impl ProcessTree {
     pub(crate) fn new(link: Arc<Link>, id: u64, pending: PendingRun) -> Self {
         let PendingRun { started, ended } = pending;
         let (start, end) = (StartState::Pending(started), ExitState::Pending(ended));
-        Self { link, id, start, end, ownership: Ownership::Owned }
+        Self { link, id, start, end, has_leftovers: true, ownership: Ownership::Owned }
     }
 
     /// Waits until the root process has started; returns its process id.
@@ -106,13 +109,25 @@ impl ProcessTree {
         let exit = match &mut self.end {
             ExitState::Known(exit) => return *exit,
             ExitState::Pending(end) => match end.await {
-                Ok(ExitReport::Code(code)) => Exit::Code(code),
-                Ok(ExitReport::Signal(signal)) => Exit::Signal(signal),
+                Ok(ExitReport { status, has_leftovers }) => {
+                    self.has_leftovers = has_leftovers;
+                    match status {
+                        ExitStatus::Code(code) => Exit::Code(code),
+                        ExitStatus::Signal(signal) => Exit::Signal(signal),
+                    }
+                }
                 Err(_) => Exit::Lost,
             },
         };
         self.end = ExitState::Known(exit);
         exit
+    }
+
+    /// Decides about what the root process, which has exited, left running. Does not wait for it.
+    pub(crate) fn settle(mut self, leftovers: BackgroundProcesses) {
+        if leftovers == BackgroundProcesses::Keep || !self.has_leftovers {
+            self.ownership = Ownership::Released;
+        }
     }
 
     /// Ends the whole tree without waiting for it: `SIGTERM`, then `SIGKILL` after a grace period.
@@ -125,11 +140,6 @@ impl ProcessTree {
                 StartState::Pending(_) => self.link.kill(self.id, 0),
             }
         }
-    }
-
-    /// Stops owning the tree: it ends by itself, or with the gateway.
-    pub fn release(mut self) {
-        self.ownership = Ownership::Released;
     }
 }
 

@@ -19,7 +19,7 @@ use muster_core::{
 use self::outcome::Invocation;
 use crate::{
     argv,
-    command::Command,
+    command::{Command, Inherit},
     environment::Environment,
     launcher::Launcher,
     run::{self, CompletedRun, RunLimits},
@@ -93,11 +93,16 @@ impl CliBackend {
         let input = argv::input(tool, arguments).filter(|input| !input.is_empty());
         let command = Command {
             argv: words,
+            inherit: self.config.inherit_env.clone().map_or(Inherit::All, Inherit::Basic),
             env: self.config.env.clone(),
             working_dir: working_dir.clone().map(PathBuf::from),
             ..Command::default()
         };
-        let limits = RunLimits { timeout: duration(timeout), ..RunLimits::default() };
+        let limits = RunLimits {
+            timeout: duration(timeout),
+            background_processes: tool.background_processes,
+            ..RunLimits::default()
+        };
         let input = input.map(String::into_bytes);
         let finished = if timeout < 0.0 {
             CompletedRun::timed_out_at_once()

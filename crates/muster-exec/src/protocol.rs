@@ -58,9 +58,17 @@ pub(crate) enum Reply {
     Exited { id: u64, end: ExitReport },
 }
 
-/// How the root process of a run exited.
+/// The exit of the root process of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitReport {
+pub(crate) struct ExitReport {
+    pub(crate) status: ExitStatus,
+    /// Whether other processes of the run may still be running. If not, none can start any more.
+    pub(crate) has_leftovers: bool,
+}
+
+/// How a process exited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
     Code(i32),
     Signal(i32),
 }
@@ -215,26 +223,32 @@ impl FrameReader<'_> {
 
 impl Reply {
     pub(crate) fn encode(self) -> [u8; REPLY_SIZE] {
-        let (kind, step, number, id) = match self {
+        let (kind, detail, number, id) = match self {
             Self::Spawned { id, pid } => (SPAWNED, 0, pid, id),
             Self::Failed { id, errno, step } => (FAILED, step as u8, errno, id),
-            Self::Exited { id, end: ExitReport::Code(code) } => (EXITED, 0, code, id),
-            Self::Exited { id, end: ExitReport::Signal(signal) } => (SIGNALLED, 0, signal, id),
+            Self::Exited { id, end: ExitReport { status, has_leftovers } } => match status {
+                ExitStatus::Code(code) => (EXITED, u8::from(has_leftovers), code, id),
+                ExitStatus::Signal(signal) => (SIGNALLED, u8::from(has_leftovers), signal, id),
+            },
         };
         let [n0, n1, n2, n3] = number.to_ne_bytes();
         let [i0, i1, i2, i3, i4, i5, i6, i7] = id.to_ne_bytes();
-        [kind, step, 0, 0, n0, n1, n2, n3, i0, i1, i2, i3, i4, i5, i6, i7]
+        [kind, detail, 0, 0, n0, n1, n2, n3, i0, i1, i2, i3, i4, i5, i6, i7]
     }
 
     pub(crate) fn decode(bytes: [u8; REPLY_SIZE]) -> Option<Self> {
-        let [kind, step, _, _, n0, n1, n2, n3, i0, i1, i2, i3, i4, i5, i6, i7] = bytes;
+        let [kind, detail, _, _, n0, n1, n2, n3, i0, i1, i2, i3, i4, i5, i6, i7] = bytes;
         let number = i32::from_ne_bytes([n0, n1, n2, n3]);
         let id = u64::from_ne_bytes([i0, i1, i2, i3, i4, i5, i6, i7]);
+        let exited = |status| {
+            let end = ExitReport { status, has_leftovers: detail != 0 };
+            Self::Exited { id, end }
+        };
         Some(match kind {
             SPAWNED => Self::Spawned { id, pid: number },
-            FAILED => Self::Failed { id, errno: number, step: step_from(step) },
-            EXITED => Self::Exited { id, end: ExitReport::Code(number) },
-            SIGNALLED => Self::Exited { id, end: ExitReport::Signal(number) },
+            FAILED => Self::Failed { id, errno: number, step: step_from(detail) },
+            EXITED => exited(ExitStatus::Code(number)),
+            SIGNALLED => exited(ExitStatus::Signal(number)),
             _ => return None,
         })
     }
@@ -297,14 +311,15 @@ mod tests {
         }
 
         #[test]
-        fn replies_round_trip(id: u64, number: i32, kind in 0..6) {
+        fn replies_round_trip(id: u64, number: i32, has_leftovers: bool, kind in 0..6) {
+            let exited = |status| Reply::Exited { id, end: ExitReport { status, has_leftovers } };
             let reply = match kind {
                 0 => Reply::Spawned { id, pid: number },
                 1 => Reply::Failed { id, errno: number, step: StartStep::Prepare },
                 2 => Reply::Failed { id, errno: number, step: StartStep::Directory },
                 3 => Reply::Failed { id, errno: number, step: StartStep::Program },
-                4 => Reply::Exited { id, end: ExitReport::Code(number) },
-                _ => Reply::Exited { id, end: ExitReport::Signal(number) },
+                4 => exited(ExitStatus::Code(number)),
+                _ => exited(ExitStatus::Signal(number)),
             };
             prop_assert_eq!(Reply::decode(reply.encode()), Some(reply));
         }

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use muster_core::cli::BackgroundProcesses;
 use rustix::io::Errno;
 use tokio::{io::AsyncWriteExt, join, net::unix::pipe::Sender, time::timeout};
 use tracing::{debug, error, warn};
@@ -30,11 +31,17 @@ pub struct RunLimits {
     pub timeout: Duration,
     /// How much of each output stream is held in memory; the rest spills to disk.
     pub max_captured_bytes: usize,
+    /// What happens to processes that are left when it has exited and its output is closed.
+    pub background_processes: BackgroundProcesses,
 }
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(30), max_captured_bytes: 16 << 20 }
+        Self {
+            timeout: Duration::from_secs(30),
+            max_captured_bytes: 16 << 20,
+            background_processes: BackgroundProcesses::End,
+        }
     }
 }
 
@@ -121,7 +128,7 @@ pub async fn run(
     let ended = match timeout(START_TIMEOUT, launcher.begin(command, report)).await {
         Ok(Ok(starting)) => {
             let input = input.unwrap_or_default();
-            drive(starting, input, limits.timeout, [&mut stdout, &mut stderr], &program).await
+            drive(starting, input, limits, [&mut stdout, &mut stderr], &program).await
         }
         Ok(Err(err)) => Err(err),
         Err(_) => Err(StartError::Lost),
@@ -138,7 +145,7 @@ pub async fn run(
 async fn drive(
     starting: Starting<'_>,
     input: Vec<u8>,
-    limit: Duration,
+    limits: RunLimits,
     [stdout, stderr]: [&mut Capture<'_>; 2],
     program: &str,
 ) -> Result<(Ending, u32), StartError> {
@@ -151,13 +158,14 @@ async fn drive(
         let (_, _, exit) = join!(stdout.drain(out), stderr.drain(err), tree.exit());
         Ok((ending_of_exit(exit), pid))
     };
-    if let Ok(ended) = timeout(limit, poll_alongside(end, write_stdin(stdin, input))).await {
-        tree.release();
+    if let Ok(ended) = timeout(limits.timeout, poll_alongside(end, write_stdin(stdin, input))).await
+    {
+        tree.settle(limits.background_processes);
         return ended;
     }
     tree.kill();
     let Ok(pid) = timeout(START_TIMEOUT, tree.pid()).await else { return Err(StartError::Lost) };
-    let (pid, seconds) = (pid?, limit.as_secs_f64());
+    let (pid, seconds) = (pid?, limits.timeout.as_secs_f64());
     warn!("⏱ Timeout after {seconds:?}s (pid={pid}, cmd={program}) — killing process");
     Ok((Ending::TimedOut, pid))
 }

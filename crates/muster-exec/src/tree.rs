@@ -82,7 +82,8 @@ pub(crate) fn is_running(process: &Process) -> bool {
     read_process(process.pid).is_some_and(|now| now.started == process.started && !now.ended)
 }
 
-fn read_process(pid: i32) -> Option<Process> {
+/// A process, if it exists.
+pub(crate) fn read_process(pid: i32) -> Option<Process> {
     let mut buffer = [0; 1024];
     let size = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
     parse_stat(buffer.get(..size)?)

@@ -25,6 +25,13 @@ pub static CONFIG: FieldTable = FieldTable::new("CLImaxConfig", "config", &[
         "Variables added to the environment of the program, values taken literally",
     ),
     Field::optional(
+        "inherit_env",
+        List(&String),
+        FieldDefault::Unset("all variables"),
+        "Names of variables that the program inherits from the server, besides `PATH`, `HOME`, `LANG` and others without secrets",
+    )
+    .or_null(),
+    Field::optional(
         "working_dir",
         String,
         FieldDefault::Unset("the server's directory"),
@@ -45,6 +52,18 @@ pub static CONFIG: FieldTable = FieldTable::new("CLImaxConfig", "config", &[
         "The word after which the program reads no options, such as `\"--\"`, for every tool. Positional values then come last, after this word, and may begin with `-`",
     )
     .or_null(),
+    Field::optional(
+        "background_processes",
+        Enum(&["end", "keep"]),
+        FieldDefault::Json("\"end\""),
+        "What happens to processes that a call leaves running: they `end` with it, `SIGTERM` first, or the server may `keep` them until it ends itself",
+    ),
+    Field::optional(
+        "credential_files",
+        Enum(&["allow", "refuse"]),
+        FieldDefault::Json("\"allow\""),
+        "Whether calls may name files and folders that hold credentials, such as `~/.ssh`",
+    ),
     Field::optional("tags", List(&String), NONE, "More words that a search finds the tools by"),
     Field::optional(
         "global_args",
@@ -97,6 +116,13 @@ pub static TOOL: FieldTable = FieldTable::new("ToolDef", "tool", &[
     Field::optional(
         "end_of_options",
         String,
+        FieldDefault::Unset("the config's"),
+        "As in the config, for this tool",
+    )
+    .or_null(),
+    Field::optional(
+        "background_processes",
+        Enum(&["end", "keep"]),
         FieldDefault::Unset("the config's"),
         "As in the config, for this tool",
     )
@@ -156,6 +182,12 @@ pub static ARGUMENT: FieldTable = FieldTable::new("ToolArg", "argument", &[
         Boolean,
         FALSE,
         "The value is written to the standard input, and is no part of the command line",
+    ),
+    Field::optional(
+        "recursive",
+        Boolean,
+        FALSE,
+        "Whether the program reads the files below the folder that the value names, or below the working directory without a value. `credential_files: refuse` then also refuses a folder with credentials somewhere below it",
     ),
     Field::optional("enum", List(&String), NONE, "The only values allowed; empty allows any")
         .or_null(),

@@ -47,6 +47,7 @@ fn cli(name: &str, arguments: &[(&str, ParamType)]) -> ToolEntry {
             choices: Vec::new(),
             pattern: None,
             allow_leading_dash: false,
+            recursive: false,
         })
         .collect();
     let schema = schema::input_schema(&params);

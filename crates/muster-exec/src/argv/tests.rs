@@ -3,7 +3,10 @@
 
 use muster_core::{
     arguments::{self, Arguments},
-    cli::{CliConfig, CliTool, Docker, Executor, Param, ParamType, Placement},
+    cli::{
+        BackgroundProcesses, CliConfig, CliTool, CredentialFiles, Docker, Executor, Param,
+        ParamType, Placement,
+    },
     json::raw,
     python,
     value::Value,
@@ -331,6 +334,7 @@ fn param() -> impl Strategy<Value = (Param, Option<serde_json::Value>)> {
                 choices,
                 pattern,
                 allow_leading_dash,
+                recursive: false,
             };
             (param, given)
         },
@@ -371,13 +375,16 @@ prop_compose! {
             effect: None,
             network: false,
             end_of_options: None,
+            background_processes: BackgroundProcesses::End,
         };
         let config = CliConfig {
             name: String::new(),
             description: String::new(),
             command: base,
             env: Vec::new(),
+            inherit_env: None,
             working_dir: None,
+            credential_files: CredentialFiles::Allow,
             category: None,
             tags: Vec::new(),
             global_args: globals.into_iter().map(|(param, _)| param).collect(),

@@ -1,9 +1,10 @@
 //! Linux.
 
 use std::{
+    fs,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
-    ptr,
+    process, ptr,
 };
 
 use rustix::{
@@ -33,6 +34,13 @@ pub(crate) const fn set_cloexec(_descriptor: &OwnedFd) {}
 /// Makes this process the parent of descendants whose own parent has ended.
 pub(crate) fn adopt_orphans() {
     let _subreaper = set_child_subreaper(Some(getpid()));
+}
+
+/// The children of this process, own and adopted. Its main thread has all of them, because no other one starts any.
+pub(crate) fn children() -> Option<Vec<i32>> {
+    let pid = process::id();
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    Some(listed.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect())
 }
 
 /// A descriptor that becomes readable when the process ends.

@@ -24,6 +24,11 @@ pub(crate) fn set_cloexec(descriptor: &OwnedFd) {
 /// Descendants whose parent has ended go to the init process.
 pub(crate) const fn adopt_orphans() {}
 
+/// Not known.
+pub(crate) const fn children() -> Option<Vec<i32>> {
+    None
+}
+
 /// There are none: children are checked at intervals.
 pub(crate) const fn open_pidfd(_pid: i32) -> Option<OwnedFd> {
     None

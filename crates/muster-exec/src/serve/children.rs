@@ -10,7 +10,7 @@ use rustix::{
     process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait},
 };
 
-use crate::{lock::Lock, protocol::ExitReport};
+use crate::{lock::Lock, platform, protocol::ExitStatus};
 
 #[derive(Debug, Default)]
 pub(super) struct Children(Lock<BTreeMap<i32, u64>>);
@@ -19,7 +19,7 @@ pub(super) struct Children(Lock<BTreeMap<i32, u64>>);
 #[derive(Debug, Default)]
 pub(super) struct Reaped {
     /// Runs whose root process exited, and how.
-    pub(super) runs: Vec<(u64, ExitReport)>,
+    pub(super) runs: Vec<(u64, ExitStatus)>,
     /// How many processes ended that had been re-parented to us.
     pub(super) orphans: usize,
     /// Whether children are left, own or adopted.
@@ -29,6 +29,14 @@ pub(super) struct Reaped {
 impl Children {
     pub(super) fn add(&self, pid: i32, id: u64) {
         self.0.lock().insert(pid, id);
+    }
+
+    /// The children that are not the root of a run: each is the oldest of a tree whose root has ended. `None` if the system
+    /// does not tell.
+    pub(super) fn adopted(&self) -> Option<Vec<i32>> {
+        let children = platform::children()?;
+        let running = self.0.lock();
+        Some(children.into_iter().filter(|pid| !running.contains_key(pid)).collect())
     }
 
     /// The process id of a run whose root process has not been reaped.
@@ -73,9 +81,9 @@ impl Children {
     }
 }
 
-fn exit_of(status: WaitStatus) -> ExitReport {
+fn exit_of(status: WaitStatus) -> ExitStatus {
     match status.terminating_signal() {
-        Some(signal) => ExitReport::Signal(signal),
-        None => ExitReport::Code(status.exit_status().unwrap_or_default()),
+        Some(signal) => ExitStatus::Signal(signal),
+        None => ExitStatus::Code(status.exit_status().unwrap_or_default()),
     }
 }

@@ -49,10 +49,35 @@ pub(super) struct Terminator {
     orders: Option<Sender<KillOrder>>,
 }
 
+/// A run to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KillOrder {
-    id: u64,
-    pid: i32,
+pub(super) struct KillOrder {
+    pub(super) id: u64,
+    /// Its root process.
+    pub(super) pid: i32,
+}
+
+impl KillOrder {
+    /// Whether an adopted process belongs to the run.
+    pub(super) fn covers(self, adopted: i32) -> bool {
+        tree::read_process(adopted).is_some_and(|process| {
+            !process.ended && self.is_member(&process, RunMark::of(adopted), &[])
+        })
+    }
+
+    /// Whether a process belongs to the run. The mark decides; without a mark of ours, group, session and parent do.
+    fn is_member(self, process: &Process, mark: Option<RunMark>, members: &[Process]) -> bool {
+        match mark {
+            Some(mark) if mark.is_from(process::id()) => {
+                mark == RunMark::new(process::id(), self.id)
+            }
+            _ => {
+                process.group == self.pid
+                    || process.session == self.pid
+                    || members.iter().any(|member| member.pid == process.parent)
+            }
+        }
+    }
 }
 
 impl Terminator {
@@ -158,21 +183,11 @@ impl Descendants {
         )
     }
 
-    /// The members of a run. The mark decides; without a mark of ours, group, session and parent do.
     fn members(&self, order: KillOrder) -> Vec<Process> {
-        let mark = RunMark::new(process::id(), order.id);
         let mut members: Vec<Process> = Vec::new();
-        for &(process, carried) in &self.0 {
-            let belongs = match carried {
-                Some(carried) if carried.is_from(process::id()) => carried == mark,
-                _ => {
-                    process.group == order.pid
-                        || process.session == order.pid
-                        || members.iter().any(|member| member.pid == process.parent)
-                }
-            };
-            if belongs {
-                members.push(process);
+        for (process, mark) in &self.0 {
+            if order.is_member(process, *mark, &members) {
+                members.push(*process);
             }
         }
         members

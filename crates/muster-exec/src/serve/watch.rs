@@ -15,10 +15,10 @@ use rustix::{
     stdio::{stdin, stdout},
 };
 
-use super::children::Children;
+use super::{children::Children, terminate::KillOrder};
 use crate::{
     platform::open_pidfd,
-    protocol::{Reply, StartReport},
+    protocol::{ExitReport, Reply, StartReport},
 };
 
 /// A deferred start report is sent after this, or with the exit if that comes first. Waking the gateway
@@ -130,9 +130,16 @@ impl ChildWatch {
         let nothing = reaped.runs.is_empty() && reaped.orphans == 0;
         self.sweep =
             if nothing { (self.sweep * 2).min(MAX_SWEEP_INTERVAL) } else { MIN_SWEEP_INTERVAL };
-        for (id, end) in reaped.runs {
+        // What a root process left has been adopted by now. Mostly there is nothing, and so nothing to look up.
+        let may_have_left = reaped.more && !reaped.runs.is_empty();
+        let adopted = if may_have_left { self.children.adopted() } else { Some(Vec::new()) };
+        for (id, status) in reaped.runs {
             let Some(index) = self.runs.iter().position(|run| run.id == id) else { continue };
             let run = self.runs.swap_remove(index);
+            let order = KillOrder { id, pid: run.pid };
+            let has_leftovers =
+                adopted.as_ref().is_none_or(|adopted| adopted.iter().any(|&pid| order.covers(pid)));
+            let end = ExitReport { status, has_leftovers };
             match run.report_at {
                 Some(_) => {
                     send_replies(&[Reply::Spawned { id, pid: run.pid }, Reply::Exited { id, end }]);

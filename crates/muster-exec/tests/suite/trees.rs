@@ -1,12 +1,13 @@
-//! A process tree ends on timeout, when dropped and at shutdown; other trees do not.
+//! A process tree ends with its call, on timeout, when dropped and at shutdown; other trees do not.
 
 use std::{fs, path::Path, time::Instant};
 
+use muster_core::cli::BackgroundProcesses;
 use muster_exec::{
     child::{Child, Exit},
     command::Command,
     launcher::Launcher,
-    run::{Ending, run},
+    run::{Ending, RunLimits, run},
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tokio::{
@@ -146,13 +147,67 @@ async fn ending_one_tree_spares_the_others() {
     launcher.shut_down().await;
 }
 
+/// Scripts that exit by themselves and leave processes without pipe, whose ids they print.
+const LEFTOVERS: [(&str, &str); 4] = [
+    ("of its group", "sleep 1000 >/dev/null 2>&1 & echo $!"),
+    (
+        "of its session, deaf to SIGTERM",
+        "trap '' TERM; sh -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 & echo $!",
+    ),
+    (
+        "daemons",
+        "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) ; \
+         (setsid sh -c 'echo $$; exec env -i sleep 1000 >/dev/null 2>&1' &)",
+    ),
+    ("and a failure", "sleep 1000 >/dev/null 2>&1 & echo $!; exit 3"),
+];
+
 #[tokio::test]
-async fn a_background_process_lives_until_shutdown() {
+async fn what_a_call_leaves_running_ends_with_it() {
+    let launcher = launcher();
+    let (server, other) = start(&launcher, TREES[3].1).await;
+    for (what, script) in LEFTOVERS {
+        let finished = run_script(&launcher, script).await;
+        assert!(matches!(finished.ending, Ending::Exited(0 | 3)), "{what}: {finished:?}");
+        let pids = pids(text(&finished.stdout));
+        assert!(!pids.is_empty(), "{what}");
+        Watched::new(&pids).assert_gone_within(SOON);
+    }
+    assert_eq!(other.running().len(), 3, "other runs go on");
+    drop(server);
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn what_a_call_leaves_running_can_handle_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ready, note) = (directory.path().join("ready"), directory.path().join("note"));
+    mkfifoat(CWD, &ready, Mode::RUSR | Mode::WUSR).unwrap();
+    let launcher = launcher();
+    let script = format!(
+        "(trap 'echo bye > {note}; exit 0' TERM; echo > {ready}; sleep 1000 & wait) >/dev/null 2>&1 & \
+         read line < {ready}; echo $!",
+        note = note.display(),
+        ready = ready.display()
+    );
+    let finished = run_script(&launcher, &script).await;
+    Watched::new(&pids(text(&finished.stdout))).assert_gone_within(SOON);
+    assert_eq!(fs::read_to_string(note).unwrap(), "bye\n");
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_kept_background_process_lives_until_shutdown() {
     let launcher = launcher();
     let script = "trap '' TERM; setsid sleep 1000 >/dev/null 2>&1 & echo $!";
-    let finished = run_script(&launcher, script).await;
+    let limits =
+        RunLimits { background_processes: BackgroundProcesses::Keep, ..RunLimits::default() };
+    let finished = run(&launcher, sh(script), None, limits).await;
     assert_eq!(finished.ending, Ending::Exited(0));
     let watched = Watched::new(&pids(text(&finished.stdout)));
+    // The end of another call does not end it.
+    let leaving = run_script(&launcher, LEFTOVERS[0].1).await;
+    Watched::new(&pids(text(&leaving.stdout))).assert_gone_within(SOON);
     assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Exited(0));
     assert_eq!(watched.running().len(), 1);
     launcher.shut_down().await;

@@ -33,6 +33,7 @@ fn cli() -> ToolEntry {
         choices: Vec::new(),
         pattern: None,
         allow_leading_dash: false,
+        recursive: false,
     };
     let schema = schema::input_schema(std::slice::from_ref(&param));
     let entry = plain("files", "cli_log", "", schema.get());
