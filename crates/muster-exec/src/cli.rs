@@ -8,7 +8,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
     catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry},
-    cli::{CliConfig, CliTool, Executor},
+    cli::{CliConfig, CliTool, CredentialFiles, Executor},
     name::{BackendName, ToolName},
     policy::Permitted,
     python, schema,
@@ -20,6 +20,7 @@ use self::outcome::Invocation;
 use crate::{
     argv,
     command::{Command, Inherit},
+    credential_files,
     environment::Environment,
     launcher::Launcher,
     run::{self, CompletedRun, RunLimits},
@@ -76,6 +77,21 @@ impl CliBackend {
         Self { config, tools, place, environment, launcher }
     }
 
+    /// Why the call may not use the files that it names. Files of a container are not those of this machine.
+    async fn credential_refusal(&self, tool: &CliTool, call: &Permitted) -> Option<String> {
+        if self.config.credential_files == CredentialFiles::Allow || *self.place != Executor::Local
+        {
+            return None;
+        }
+        let (config, tool, arguments) =
+            (Arc::clone(&self.config), tool.clone(), call.arguments().clone());
+        let environment = Arc::clone(&self.environment);
+        let check = move || credential_files::refusal(&config, &tool, &arguments, &environment);
+        // A file system may take long to answer.
+        let checked = tokio::task::spawn_blocking(check).await;
+        checked.unwrap_or_else(|_| Some("the files that it names could not be checked".to_owned()))
+    }
+
     async fn run_tool(&self, tool: &CliTool, call: &Permitted) -> Outcome {
         let arguments = call.arguments();
         let working_dir = match argv::working_dir(tool, arguments) {
@@ -83,6 +99,9 @@ impl CliBackend {
             Some(Value::Text(directory)) => Some(directory.clone()),
             Some(other) => return outcome::not_a_path(other),
         };
+        if let Some(refusal) = self.credential_refusal(tool, call).await {
+            return Outcome::failure(refusal);
+        }
         let words = argv::words(&self.config, tool, &self.place, arguments, &self.environment);
         let program = words.first().cloned().unwrap_or_default();
         outcome::log_start(&words);

@@ -1,6 +1,6 @@
 //! The gateway's own environment, read once at start, and the expansion of `~` and `$NAME` from it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use muster_core::python;
 
@@ -36,6 +36,7 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
     /// Home directories by user name.
     homes: BTreeMap<String, String>,
+    private_paths: Vec<PathBuf>,
 }
 
 impl Environment {
@@ -45,7 +46,27 @@ impl Environment {
             let mut fields = line.split(':');
             Some((fields.next()?.to_owned(), fields.nth(4)?.to_owned()))
         });
-        Self { variables: variables.into_iter().collect(), homes: homes.collect() }
+        Self {
+            variables: variables.into_iter().collect(),
+            homes: homes.collect(),
+            private_paths: Vec::new(),
+        }
+    }
+
+    /// With files and folders that hold secrets of the gateway itself.
+    #[must_use]
+    pub fn with_private_paths(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { private_paths: paths.into_iter().collect(), ..self }
+    }
+
+    /// The files and folders that hold secrets of the gateway itself.
+    pub(crate) fn private_paths(&self) -> &[PathBuf] {
+        &self.private_paths
+    }
+
+    /// The home directories of all users.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &str> {
+        self.get("HOME").into_iter().chain(self.homes.values().map(String::as_str))
     }
 
     /// The value of one variable.

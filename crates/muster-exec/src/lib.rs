@@ -14,6 +14,7 @@ mod capture;
 pub mod child;
 pub mod cli;
 pub mod command;
+pub mod credential_files;
 pub mod descriptors;
 pub mod detached;
 pub mod environment;

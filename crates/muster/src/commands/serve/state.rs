@@ -1,6 +1,6 @@
 //! The state folder of a gateway: taken for itself alone, or refused.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use muster_client::user_dirs;
 use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership, StateFolder};
@@ -9,12 +9,32 @@ use muster_exec::private_dir::PrivateDir;
 use super::Serve;
 use crate::{error::CommandError, output::shell_quoted};
 
+/// Files and folders of a configuration directory that may hold secrets.
+const SECRET_FILES: &[&str] = &[
+    "config.yaml",
+    "mcpservers",
+    "clis",
+    "services",
+    "serviceclasses",
+    "workflows",
+    "tokens.json",
+    "token-usage.json",
+];
+
 /// The state folder of this process.
 pub(super) enum GatewayState {
     /// A folder that outlives the process.
     Owned(Ownership),
     /// A temporary one, where no other can be written to.
     Temporary(PrivateDir),
+}
+
+/// What is secret of a gateway: its state, and those files of its configuration that may hold secrets. The folder itself may
+/// hold anything, such as a project.
+pub(super) fn private_paths(state: &Path, config: &Path) -> Vec<PathBuf> {
+    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    let files = SECRET_FILES.iter().map(|file| config.join(file));
+    files.chain([state.to_owned()]).collect()
 }
 
 impl GatewayState {

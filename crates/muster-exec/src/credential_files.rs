@@ -1,0 +1,269 @@
+//! Files that hold credentials, and the refusal of calls that name them.
+//!
+//! Paths are resolved as the kernel would, symbolic links included, right before the program starts. A caller that can
+//! change links meanwhile may win the race; one that only reads cannot.
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use muster_core::{
+    arguments::Arguments,
+    cli::{CliConfig, CliTool, CredentialFiles, Param, ParamType, Placement},
+    python,
+};
+use rustix::fs::{Access, access};
+
+use crate::{argv, environment::Environment};
+
+/// Files and folders in a home directory.
+pub const IN_HOME: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker/config.json",
+    ".config/containers/auth.json",
+    ".config/gcloud",
+    ".config/doctl",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".config/sops",
+    ".config/muster",
+    ".local/state/muster",
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".config/pip/pip.conf",
+    ".pip/pip.conf",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".terraform.d",
+    ".terraformrc",
+    ".s3cfg",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/containers/auth.json",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".local/share/fish/fish_history",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".cursor/mcp.json",
+    ".gemini/oauth_creds.json",
+    ".config/github-copilot",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    "snap/firefox",
+    "snap/chromium",
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Claude",
+    "Library/Application Support/com.apple.TCC",
+];
+
+/// Files and folders of the system.
+pub const OF_THE_SYSTEM: &[&str] = &[
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    "/run/secrets",
+    "/var/lib/kubelet",
+];
+
+/// Why the arguments of a call are refused, if they name a file that holds credentials and the config refuses those. Asks
+/// the file system, and so may block.
+pub(crate) fn refusal(
+    config: &CliConfig,
+    tool: &CliTool,
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Option<String> {
+    if config.credential_files == CredentialFiles::Allow {
+        return None;
+    }
+    let here = env::current_dir().unwrap_or_default();
+    let chosen = argv::working_dir(tool, arguments).map(python::text);
+    let base = match chosen.as_deref().or(config.working_dir.as_deref()) {
+        Some(directory) => here.join(directory),
+        None => here,
+    };
+    let stores = Stores::of(environment);
+    let refused = |path: &Path| stores.holding(path).map(|store| refused_file(path, &store));
+    if chosen.is_some()
+        && let Some(refusal) = refused(&base)
+    {
+        return Some(refusal);
+    }
+    let mut texts = Vec::new();
+    let mut roots = Vec::new();
+    for param in &tool.params {
+        let value = arguments.get(&param.name).or(param.default.as_ref()).map(python::text);
+        if let Some(value) = &value {
+            if is_word(param) {
+                texts.extend(possible_paths(value).map(|path| base.join(path)));
+            }
+            if param.recursive && param.placement != Placement::WorkingDir {
+                roots.push(base.join(value));
+            }
+        }
+    }
+    if roots.is_empty() && tool.params.iter().any(|param| param.recursive) {
+        roots.push(base);
+    }
+    let below = |root: &PathBuf| stores.below(root).map(|store| refused_tree(root, &store));
+    texts.iter().find_map(|path| refused(path)).or_else(|| roots.iter().find_map(below))
+}
+
+fn refused_file(path: &Path, store: &Path) -> String {
+    let (path, store) = (path.display(), store.display());
+    format!(
+        "`{path}` belongs to `{store}`, which holds credentials, and this CLI does not open such files"
+    )
+}
+
+fn refused_tree(root: &Path, store: &Path) -> String {
+    let (root, store) = (root.display(), store.display());
+    format!(
+        "`{root}` contains `{store}`, which holds credentials, and this CLI does not search such folders; name a folder below it"
+    )
+}
+
+/// Whether the value becomes a word of the command line, or the part of one, that the program may take for a path.
+fn is_word(param: &Param) -> bool {
+    param.kind == ParamType::String
+        && matches!(
+            param.placement,
+            Placement::Positional | Placement::Flag(_) | Placement::Joined(_)
+        )
+}
+
+/// The paths that a program may find in a value: all of it, and what follows `@`, `=` or `file://`.
+fn possible_paths(value: &str) -> impl Iterator<Item = &str> {
+    let after_equals = value.split_once('=').map(|(_, path)| path);
+    let named = [Some(value), after_equals].into_iter().flatten();
+    named.flat_map(|text| {
+        let text = text.strip_prefix('@').unwrap_or(text);
+        [Some(text), text.strip_prefix("file://")].into_iter().flatten()
+    })
+}
+
+/// Where credentials are on this machine.
+struct Stores {
+    homes: Vec<PathBuf>,
+    /// Resolved, as far as they exist.
+    known: Vec<PathBuf>,
+}
+
+impl Stores {
+    fn of(environment: &Environment) -> Self {
+        let mut homes: Vec<PathBuf> =
+            environment.homes().filter_map(|home| Path::new(home).canonicalize().ok()).collect();
+        homes.retain(|home| home.parent().is_some());
+        homes.sort();
+        homes.dedup();
+        let in_homes = homes.iter().flat_map(|home| IN_HOME.iter().map(|store| home.join(store)));
+        let of_the_system = OF_THE_SYSTEM.iter().map(PathBuf::from);
+        let private = environment.private_paths().iter().cloned();
+        let known = in_homes.chain(of_the_system).chain(private);
+        let known = known.filter_map(|store| store.canonicalize().ok()).collect();
+        Self { homes, known }
+    }
+
+    /// The store that a path is, or is in.
+    fn holding(&self, path: &Path) -> Option<PathBuf> {
+        let resolved = resolve(path);
+        [path, resolved.as_path()].into_iter().find_map(|path| {
+            of_a_process(path)
+                .or_else(|| self.known.iter().find(|store| path.starts_with(store)).cloned())
+                .or_else(|| self.not_yet_existing(path))
+        })
+    }
+
+    /// The store that a path in a home is part of by its name.
+    fn not_yet_existing(&self, path: &Path) -> Option<PathBuf> {
+        self.homes.iter().find_map(|home| {
+            let inside = path.strip_prefix(home).ok()?;
+            let store = IN_HOME.iter().find(|store| inside.starts_with(store))?;
+            Some(home.join(store))
+        })
+    }
+
+    /// A readable store at or below a folder.
+    fn below(&self, root: &Path) -> Option<PathBuf> {
+        let root = resolve(root);
+        let proc = Path::new("/proc");
+        if proc.starts_with(&root) && proc.exists() {
+            return Some(proc.to_owned());
+        }
+        let inside = |store: &&PathBuf| {
+            store.starts_with(&root) && access(store.as_path(), Access::READ_OK).is_ok()
+        };
+        self.known.iter().find(inside).cloned()
+    }
+}
+
+/// The folder of a process in `/proc` that a path is in. It leads to the environment and the open files of that process.
+fn of_a_process(path: &Path) -> Option<PathBuf> {
+    let inside = path.strip_prefix("/proc").ok()?;
+    let Some(Component::Normal(process)) = inside.components().next() else { return None };
+    let process = process.to_str()?;
+    let is_process =
+        process == "self" || process == "thread-self" || process.parse::<u32>().is_ok();
+    is_process.then(|| Path::new("/proc").join(process))
+}
+
+/// The path with all links resolved, as far as it exists.
+fn resolve(path: &Path) -> PathBuf {
+    let mut rest: Vec<OsString> = Vec::new();
+    let mut existing = path.to_owned();
+    loop {
+        match existing.canonicalize() {
+            Ok(mut resolved) => {
+                resolved.extend(rest.iter().rev());
+                return resolved;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return path.to_owned(),
+        }
+        match (existing.parent().map(Path::to_owned), existing.file_name()) {
+            (Some(parent), Some(name)) => {
+                rest.push(name.to_owned());
+                existing = parent;
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
