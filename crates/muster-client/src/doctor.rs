@@ -1,6 +1,7 @@
 //! Checks the setup between an agent and its tools, hop by hop, and suggests fixes.
 
 mod access;
+mod addresses;
 mod checks;
 pub mod definitions;
 mod exposure;
@@ -150,7 +151,7 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let mut findings = checks::config(root, &files, bundled, environment);
     findings.extend(checks::clis(root, &files, bundled));
     findings.extend(access::check(root, &files));
-    findings.extend(exposure::check(&files));
+    findings.extend(exposure::check(&files, bundled));
     findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
     let programs = checks::programs(&files, environment, &broken);

@@ -145,6 +145,7 @@ pub(crate) fn refusal(
 }
 
 fn refused_file(path: &Path, store: &Path) -> String {
+    let path: PathBuf = path.components().collect();
     let (path, store) = (path.display(), store.display());
     format!(
         "`{path}` belongs to `{store}`, which holds credentials, and this CLI does not open such files"
@@ -152,6 +153,7 @@ fn refused_file(path: &Path, store: &Path) -> String {
 }
 
 fn refused_tree(root: &Path, store: &Path) -> String {
+    let root: PathBuf = root.components().collect();
     let (root, store) = (root.display(), store.display());
     format!(
         "`{root}` contains `{store}`, which holds credentials, and this CLI does not search such folders; name a folder below it"

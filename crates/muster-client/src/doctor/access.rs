@@ -9,12 +9,16 @@ use std::{
 use muster_auth::{access::tokens::TokenFile, clock::Clock};
 use muster_config::{
     kinds::DefinitionKind,
-    settings::{AccessMode, BundledClis, HistoryArguments, Settings, Valkey},
+    settings::{AccessMode, BundledClis, HistoryArguments, Settings},
 };
 use muster_engine::store::Files;
 use muster_net::Url;
 
-use super::{Finding, Hop, exposure::has_inline_secrets, repair::Repair};
+use super::{
+    Finding, Hop, addresses,
+    exposure::{has_inline_secrets, has_secret_variables},
+    repair::Repair,
+};
 use crate::remote::target::Target;
 
 /// Checks the settings, tokens and file permissions that decide about access.
@@ -29,6 +33,7 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
     let file = root.join("config.yaml").display().to_string();
     let found = caller_findings(settings).chain(data_findings(settings));
     found
+        .chain(addresses::findings(settings))
         .chain(login_findings(settings))
         .map(|(code, message, fix)| Finding::warning(Hop::Config, code, &file, message).fix(fix))
         .collect()
@@ -42,10 +47,6 @@ fn caller_findings(
     let lists = [&access.allowed_users, &access.allowed_groups, &access.allowed_domains];
     let has_lists = lists.iter().any(|list| !list.is_empty());
     let every_origin = server.allowed_origins.split([',', ' ']).any(|origin| origin == "*");
-    let every_proxy = server.trusted_proxy_cidrs.iter().any(|range| range.ends_with("/0"));
-    let every_key = server.trusted_issuers.iter().any(|issuer| {
-        issuer.allow_private_ip_jwks && issuer.allow_private_ip_jwks_hosts.is_empty()
-    });
     let found = [
         (access.mode == AccessMode::Open).then_some((
             "access-open",
@@ -72,23 +73,11 @@ fn caller_findings(
             "`aggregator.oauth.server.allowedOrigins: '*'` lets every web page send requests",
             "name the origins of the pages that use the gateway",
         )),
-        (server.enabled && every_proxy).then_some((
-            "any-proxy",
-            "`aggregator.oauth.server.trustedProxyCIDRs` trusts every address: clients choose the address by which they \
-             are limited and logged",
-            "name the addresses of your proxies",
-        )),
         (server.enabled && server.allow_public_client_registration).then_some((
             "public-registration",
             "`aggregator.oauth.server.allowPublicClientRegistration` lets everybody who reaches the gateway register an \
              OAuth client with a name of their choice",
             "remove it: clients with a metadata document need no registration, and others can send `registrationToken`",
-        )),
-        (server.enabled && every_key).then_some((
-            "any-private-address",
-            "`allowPrivateIPJWKS` of an entry of `aggregator.oauth.server.trustedIssuers` lets the metadata of the issuer \
-             send requests to every private address",
-            "name the hosts of its keys and metadata in `allowPrivateIPJWKSHosts`",
         )),
         (settings.aggregator.limits.concurrent_calls == 0).then_some((
             "calls-unlimited",
@@ -108,15 +97,6 @@ fn caller_findings(
 fn data_findings(
     settings: &Settings,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let (server, replicas) = (&settings.aggregator.oauth.server, &settings.replicas);
-    let is_plain = |valkey: &Valkey| {
-        let host = valkey.url.rsplit_once("://").map_or(&*valkey.url, |(_, rest)| rest);
-        let is_secure = valkey.tls_enabled || valkey.url.starts_with("rediss://");
-        !host.is_empty() && !is_secure && !Target::at(&format!("http://{host}")).is_local()
-    };
-    let plain_storage =
-        server.enabled && server.storage.kind == "valkey" && is_plain(&server.storage.valkey);
-    let plain_replicas = replicas.enabled && is_plain(&replicas.valkey);
     let traces = &settings.traces.endpoint;
     let found = [
         settings.metrics.loopback.then_some((
@@ -134,11 +114,6 @@ fn data_findings(
             "traces-unencrypted",
             "`traces.endpoint` receives the names of tools, servers and users without encryption",
             "use an `https` address, or a collector on this machine",
-        )),
-        (plain_storage || plain_replicas).then_some((
-            "valkey-unencrypted",
-            "the password of Valkey is sent without encryption",
-            "set `tlsEnabled: true` in its section",
         )),
     ];
     found.into_iter().flatten()
@@ -222,6 +197,8 @@ fn file_findings(root: &Path, files: &Files) -> Vec<Finding> {
     private.extend(has_secrets(&files.settings).then(|| config.clone()));
     let servers = files.servers.values().filter(|file| has_inline_secrets(&file.server.spec));
     private.extend(servers.map(|file| file.path.clone()));
+    let clis = files.clis.iter().flatten().filter(|(_, config)| has_secret_variables(config));
+    private.extend(clis.map(|(path, _)| path.clone()));
     private.sort();
     private.dedup();
     let readable =
@@ -323,7 +300,6 @@ mod tests {
 
         let server =
             |more: &str| format!("aggregator: {{oauth: {{server: {{enabled: true, {more}}}}}}}");
-        let sealed = "encryptionKeyFile: key, storage: {type: valkey, valkey: {url:";
         for (text, message) in [
             ("access: {allowedHosts: ['*']}".to_owned(), "under names of their own"),
             ("clis: {bundled: all}".to_owned(), "run code"),
@@ -331,19 +307,9 @@ mod tests {
             ("metrics: {loopback: true}".to_owned(), "every process on this machine"),
             ("history: {arguments: full}".to_owned(), "stores secrets"),
             ("traces: {endpoint: 'http://traces.example:4318'}".to_owned(), "without encryption"),
-            (server("trustedProxyCIDRs: ['0.0.0.0/0']"), "trusts every address"),
             (server("allowedOrigins: 'https://a, *'"), "every web page"),
             (server("allowPublicClientRegistration: true"), "register an OAuth client"),
-            (
-                server("trustedIssuers: [{issuer: 'https://i.example', allowPrivateIPJWKS: true}]"),
-                "every private address",
-            ),
             (server("storage: {type: valkey}"), "in Valkey without encryption"),
-            (server(&format!("{sealed} 'valkey.example:6379'}}}}")), "password of Valkey"),
-            (
-                "replicas: {enabled: true, valkey: {url: 'redis://valkey.example'}}".to_owned(),
-                "password of Valkey",
-            ),
             (
                 "aggregator: {oauth: {mcpClient: {enabled: true, clientSecretFile: s}}}".to_owned(),
                 "every issuer",
@@ -362,12 +328,7 @@ mod tests {
             "history: {enabled: false, arguments: full}".to_owned(),
             "traces: {endpoint: 'http://localhost:4318'}".to_owned(),
             "traces: {endpoint: 'https://traces.example'}".to_owned(),
-            server(&format!("{sealed} 'localhost:6379'}}}}")),
-            server(&format!("{sealed} 'rediss://valkey.example'}}}}")),
-            server(&format!("{sealed} 'valkey.example', tlsEnabled: true}}}}")),
-            server(
-                "trustedIssuers: [{issuer: 'https://i', allowPrivateIPJWKS: true, allowPrivateIPJWKSHosts: [i]}]",
-            ),
+            server("encryptionKeyFile: key, storage: {type: valkey}"),
         ] {
             assert_eq!(messages(&text), Vec::<String>::new(), "{text}");
         }
@@ -411,6 +372,9 @@ mod tests {
             "command: 'true'\nenv: {API_KEY: 'secret://kept', A: b}\n",
             0o644,
         );
+        let cli = |env: &str| format!("command: 'true'\nenv: {env}\ntools: []\n");
+        write("clis/secret.yaml", &cli("{API_TOKEN: k}"), 0o644);
+        write("clis/plain.yaml", &cli("{NO_COLOR: '1'}"), 0o644);
         write("toolsets/t.yaml", "tools: ['*']\n", 0o646);
         let found = || {
             let found = examined(root).into_iter().map(|finding| {
@@ -422,6 +386,7 @@ mod tests {
         let shown: Vec<(&str, String)> =
             found().into_iter().map(|(code, subject, _)| (code, subject)).collect();
         let readable = [
+            "clis/secret.yaml",
             "config.yaml",
             "key",
             "mcpservers/embedded.yaml",
