@@ -1,12 +1,14 @@
 //! The history of calls, in files of the state folder.
 
 mod arguments;
+mod batch;
 mod codec;
 mod query;
 mod segment;
 mod sums;
 
 use std::{
+    borrow::Cow,
     io,
     path::PathBuf,
     sync::{Arc, Weak},
@@ -14,16 +16,19 @@ use std::{
 };
 
 use muster_api::calls::{CallInfo, CallList, CallStats};
-use muster_core::{
-    catalog::ToolEntry, effect::Effect, observer::FinishedCall, policy::Policy, text,
-};
+use muster_core::{catalog::ToolEntry, effect::Effect, policy::Policy, text};
 
-pub(crate) use self::sums::SegmentSums;
+pub(crate) use self::{batch::CallBatch, sums::SegmentSums};
 pub use self::{
     arguments::{KeptArguments, is_shortened},
     query::{CallFilter, StatusFilter},
 };
-use self::{codec::StoredCall, query::micros, segment::SegmentWriter};
+use self::{
+    batch::{CallNames, QueuedCall},
+    codec::StoredCall,
+    query::micros,
+    segment::{NameNumbers, SegmentWriter},
+};
 
 /// The number of tools whose effect and rule are remembered.
 const MAX_JUDGED: usize = 64;
@@ -57,7 +62,17 @@ struct Judged {
     entry: Weak<ToolEntry>,
     policy: Weak<Policy>,
     effect: Effect,
-    rule: String,
+    rule: Arc<str>,
+}
+
+/// The names of a batch as they are written.
+#[derive(Debug)]
+struct WrittenNames<'a> {
+    names: &'a CallNames,
+    tool: Cow<'a, str>,
+    effect: Option<Effect>,
+    rule: Option<Arc<str>>,
+    numbers: NameNumbers,
 }
 
 impl HistoryWriter {
@@ -68,41 +83,44 @@ impl HistoryWriter {
         Ok(Self { arguments: *arguments, segments, judged: Vec::new(), has_failed: false })
     }
 
-    /// Adds a call to the next write.
-    pub(crate) fn add(&mut self, call: &FinishedCall) {
-        let arguments = self.arguments.of(call.arguments.as_ref());
-        let error = self.arguments.error(call.error.as_ref().map(|error| error.text.as_str()));
-        let (effect, rule) = match &call.entry {
-            Some(entry) => {
-                let judged = judge(&mut self.judged, entry, &call.policy);
-                (Some(judged.effect), judged.rule.as_str())
+    /// Adds calls to the next write.
+    pub(crate) fn add(&mut self, batch: &CallBatch) {
+        let names = batch.names.iter().map(|names| written(&mut self.judged, names));
+        let mut names: Vec<_> = names.collect();
+        for call in &batch.calls {
+            if let Some(names) = names.get_mut(call.names) {
+                self.add_call(call, names);
             }
-            None => (None, ""),
-        };
+        }
+    }
+
+    fn add_call(&mut self, call: &QueuedCall, written: &mut WrittenNames<'_>) {
+        let arguments = self.arguments.of(call.arguments.as_ref());
+        let error = self.arguments.error(call.error.as_deref());
         let length = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let duration = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let WrittenNames { names, tool, effect, rule, numbers } = written;
         let stored = StoredCall {
             id: 0,
             began: micros(call.began),
             micros: duration(call.duration),
             backend_micros: call.backend_duration.map(duration),
             status: call.status,
-            effect,
-            role: call.caller.role,
-            depth: call.caller.depth,
+            effect: *effect,
+            role: names.role,
+            depth: names.depth,
             argument_bytes: length(call.argument_bytes),
             result_bytes: call.result_bytes,
-            subject: &call.caller.subject,
-            token: call.caller.token.as_deref().unwrap_or_default(),
-            surface: call.surface,
-            server: call.entry.as_ref().map_or("", |entry| entry.backend.as_str()),
-            tool: &text::shortened(call.tool.as_str()),
-            // A call that was refused was permitted by nothing.
-            rule: if call.backend_duration.is_some() { rule } else { "" },
+            subject: &names.subject,
+            token: names.token.as_deref().unwrap_or_default(),
+            surface: names.surface,
+            server: names.entry.as_ref().map_or("", |entry| entry.backend.as_str()),
+            tool,
+            rule: rule.as_deref().unwrap_or_default(),
             error: &error,
             arguments: &arguments,
         };
-        let added = self.segments.add(&stored);
+        let added = self.segments.add(&stored, numbers);
         self.check(added);
     }
 
@@ -122,6 +140,13 @@ impl HistoryWriter {
     }
 }
 
+fn written<'a>(judged: &mut Vec<Judged>, names: &'a CallNames) -> WrittenNames<'a> {
+    let judged = names.entry.as_ref().map(|entry| judge(judged, entry, &names.policy));
+    let rule = judged.filter(|_| names.is_run).map(|judged| Arc::clone(&judged.rule));
+    let (effect, tool) = (judged.map(|judged| judged.effect), text::shortened(names.tool.as_str()));
+    WrittenNames { names, tool, effect, rule, numbers: NameNumbers::default() }
+}
+
 fn judge<'a>(
     known: &'a mut Vec<Judged>,
     entry: &Arc<ToolEntry>,
@@ -134,7 +159,7 @@ fn judge<'a>(
         if known.len() >= MAX_JUDGED {
             known.clear();
         }
-        let (effect, rule) = (policy.effect(entry), policy.basis(entry));
+        let (effect, rule) = (policy.effect(entry), policy.basis(entry).into());
         let (entry, policy) = (Arc::downgrade(entry), Arc::downgrade(policy));
         known.push(Judged { entry, policy, effect, rule });
         known.len() - 1

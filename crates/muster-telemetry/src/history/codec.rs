@@ -16,6 +16,8 @@ const MAX_FRAME: usize = 256 * 1024;
 /// The kinds of frames.
 const TEXT: u8 = 1;
 const CALL: u8 = 2;
+/// The number of names of a call.
+pub(super) const NAMES: usize = 6;
 
 /// A call in a segment, with its names as texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,26 +59,28 @@ pub(super) fn first_id(bytes: &[u8]) -> Option<u64> {
     rest.first_chunk::<8>().map(|id| u64::from_le_bytes(*id))
 }
 
-/// Writes frames. `number` finds the number of a text in this segment, or none for a new one.
-pub(super) fn encode<'a>(
+/// The numbers of the names of a call. `number` finds that of a text in this segment, or none for a new one: then the
+/// frame of the text is written.
+pub(super) fn number_names<'a>(
     out: &mut Vec<u8>,
     call: &StoredCall<'a>,
     mut number: impl FnMut(&'a str) -> Result<u64, u64>,
-) {
+) -> [u64; NAMES] {
     let names = [call.subject, call.token, call.surface, call.server, call.tool, call.rule];
-    let mut numbers = [0; 6];
-    for (name, slot) in names.into_iter().zip(&mut numbers) {
-        *slot = match number(name) {
-            Ok(known) => known,
-            Err(new) => {
-                frame(out, |out| {
-                    out.push(TEXT);
-                    out.extend_from_slice(name.as_bytes());
-                });
-                new
-            }
-        };
-    }
+    names.map(|name| match number(name) {
+        Ok(known) => known,
+        Err(new) => {
+            frame(out, |out| {
+                out.push(TEXT);
+                out.extend_from_slice(name.as_bytes());
+            });
+            new
+        }
+    })
+}
+
+/// Writes the frame of a call whose names have these numbers.
+pub(super) fn encode(out: &mut Vec<u8>, call: &StoredCall<'_>, names: [u64; NAMES]) {
     frame(out, |out| {
         out.push(CALL);
         let byte = |number: usize| u8::try_from(number).unwrap_or(u8::MAX);
@@ -85,7 +89,7 @@ pub(super) fn encode<'a>(
         out.extend_from_slice(&[byte(call.status.number()), effect, role, call.depth]);
         let backend = call.backend_micros.map_or(0, |micros| micros.saturating_add(1));
         let sizes = [call.argument_bytes, call.result_bytes];
-        for value in [call.began, call.micros, backend].into_iter().chain(sizes).chain(numbers) {
+        for value in [call.began, call.micros, backend].into_iter().chain(sizes).chain(names) {
             varint(out, value);
         }
         for text in [call.error, call.arguments] {
@@ -236,7 +240,7 @@ fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
 mod tests {
     use muster_core::{call::Role, effect::Effect, observer::CallStatus};
 
-    use super::{SegmentReader, StoredCall, encode, header};
+    use super::{SegmentReader, StoredCall, encode, header, number_names};
 
     fn call(id: u64) -> StoredCall<'static> {
         StoredCall {
@@ -265,13 +269,14 @@ mod tests {
         let mut bytes = header(7).to_vec();
         let mut texts: Vec<&str> = Vec::new();
         for id in 7..10 {
-            encode(&mut bytes, &call(id), |text| {
+            let names = number_names(&mut bytes, &call(id), |text| {
                 if let Some(at) = texts.iter().position(|known| *known == text) {
                     return Ok(at as u64);
                 }
                 texts.push(text);
                 Err(texts.len() as u64 - 1)
             });
+            encode(&mut bytes, &call(id), names);
         }
         bytes
     }

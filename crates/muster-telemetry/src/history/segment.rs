@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::codec::{HEADER, SegmentReader, StoredCall, encode, header};
+use super::codec::{HEADER, NAMES, SegmentReader, StoredCall, encode, header, number_names};
 
 /// The number of segments that a full history has at least: so much of it is deleted at a time.
 const MIN_SEGMENTS: u64 = 32;
@@ -61,10 +61,20 @@ pub(super) struct SegmentWriter {
     max_age: Option<Duration>,
     current: Option<OpenSegment>,
     next_id: u64,
+    /// The number of segments that were begun or continued.
+    begun: u64,
     /// Frames that are not written yet.
     buffer: Vec<u8>,
     /// When segments were last deleted by age.
     swept: Option<SystemTime>,
+}
+
+/// The numbers of the names of a call, in the segment for which they were looked up last.
+#[derive(Debug, Default)]
+pub(super) struct NameNumbers {
+    /// That segment, counted by the writer; 0 for none.
+    segment: u64,
+    numbers: [u64; NAMES],
 }
 
 #[derive(Debug)]
@@ -89,6 +99,7 @@ impl SegmentWriter {
             max_age,
             current: None,
             next_id: 1,
+            begun: 0,
             buffer: Vec::new(),
             swept: None,
         };
@@ -106,13 +117,19 @@ impl SegmentWriter {
             let texts = texts.map(|(text, number)| (Box::from(*text), number)).collect();
             let file = OpenOptions::new().append(true).open(&last.path)?;
             file.set_len(length)?;
+            writer.begun += 1;
             writer.current = Some(OpenSegment { file, length, texts });
         }
         Ok(writer)
     }
 
-    /// Adds a call to the next write. Its id is set here.
-    pub(super) fn add(&mut self, call: &StoredCall<'_>) -> io::Result<()> {
+    /// Adds a call to the next write. Its id is set here. `names` is of calls with the same names; looking them up takes
+    /// longer than the rest.
+    pub(super) fn add(
+        &mut self,
+        call: &StoredCall<'_>,
+        names: &mut NameNumbers,
+    ) -> io::Result<()> {
         let pending = u64::try_from(self.buffer.len()).unwrap_or_default();
         let length = self.current.as_ref().map(|segment| segment.length + pending);
         if length.is_none_or(|length| length >= self.segment_length()) {
@@ -120,14 +137,18 @@ impl SegmentWriter {
             self.begin_segment()?;
         }
         let Some(OpenSegment { texts, .. }) = &mut self.current else { return Ok(()) };
-        encode(&mut self.buffer, call, |text| {
-            if let Some(number) = texts.get(text) {
-                return Ok(*number);
-            }
-            let number = u64::try_from(texts.len()).unwrap_or_default();
-            texts.insert(text.into(), number);
-            Err(number)
-        });
+        if names.segment != self.begun {
+            let numbers = number_names(&mut self.buffer, call, |text| {
+                if let Some(number) = texts.get(text) {
+                    return Ok(*number);
+                }
+                let number = u64::try_from(texts.len()).unwrap_or_default();
+                texts.insert(text.into(), number);
+                Err(number)
+            });
+            *names = NameNumbers { segment: self.begun, numbers };
+        }
+        encode(&mut self.buffer, call, names.numbers);
         self.next_id += 1;
         Ok(())
     }
@@ -160,6 +181,7 @@ impl SegmentWriter {
         file.write_all(&header(self.next_id))?;
         let length = u64::try_from(HEADER).unwrap_or_default();
         self.current = Some(OpenSegment { file, length, texts: BTreeMap::new() });
+        self.begun += 1;
         self.delete_old();
         Ok(())
     }

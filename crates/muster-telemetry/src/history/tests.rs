@@ -13,7 +13,7 @@ use muster_core::{
 };
 
 use super::{
-    CallFilter, HistoryOptions, HistoryReader, HistoryWriter, KeptArguments, StatusFilter, days,
+    CallBatch, CallFilter, HistoryOptions, HistoryReader, HistoryWriter, KeptArguments, StatusFilter, days,
     segment::segments,
 };
 use crate::{
@@ -43,9 +43,9 @@ fn call(number: u64) -> FinishedCall {
 
 fn write(options: &HistoryOptions, numbers: std::ops::Range<u64>) {
     let mut writer = HistoryWriter::open(options).unwrap();
-    for number in numbers {
-        writer.add(&call(number));
-    }
+    let mut batch = CallBatch::default();
+    numbers.for_each(|number| batch.add(&mut call(number)));
+    writer.add(&batch);
     writer.flush();
 }
 
