@@ -34,6 +34,7 @@ mod session_stream;
 mod sessions;
 mod shared_limits;
 mod sse;
+mod threads;
 mod write_progress;
 
 use std::{
@@ -53,7 +54,7 @@ use hyper_util::rt::TokioIo;
 use muster_core::{credentials::Peer, request::Change};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -74,6 +75,7 @@ use self::{
 pub use self::{
     connections::ConnectionCounter,
     options::{HealthCheck, HealthResponse, HttpOptions, WallClock},
+    threads::{ConnectionThreads, ThreadPool},
 };
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
@@ -203,7 +205,7 @@ async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connectio
                     // A socket without an address is closed already.
                     let Ok(local) = stream.local_addr() else { continue };
                     let peer = Peer::new(remote, local);
-                    app.tasks.spawn(connection(Arc::clone(&app), stream, peer, place));
+                    start_connection(&app, stream, peer, place);
                 }
                 None => tracing::debug!("a connection of {} is refused: too many", remote.ip()),
             },
@@ -214,6 +216,24 @@ async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connectio
             }
         }
     }
+}
+
+/// Serves a connection on a thread of its own or, if there are none, on one of those that accept connections.
+fn start_connection(app: &Arc<App>, stream: TcpStream, peer: Peer, place: ConnectionPlace) {
+    let (tasks, app) = (app.tasks.clone(), Arc::clone(app));
+    let Some(thread) = app.options.threads.place() else {
+        tasks.spawn(connection(app, stream, peer, place));
+        return;
+    };
+    let Ok(stream) = stream.into_std() else { return };
+    let served = async move {
+        let _held = thread.held;
+        match TcpStream::from_std(stream) {
+            Ok(stream) => connection(app, stream, peer, place).await,
+            Err(error) => tracing::warn!("cannot serve a connection: {error}"),
+        }
+    };
+    tasks.spawn_on(served, &thread.runtime);
 }
 
 async fn connection<S>(app: Arc<App>, stream: S, peer: Peer, place: ConnectionPlace)

@@ -18,11 +18,11 @@ use std::{
 use muster_api::calls::{CallInfo, CallList, CallStats};
 use muster_core::{catalog::ToolEntry, effect::Effect, policy::Policy, text};
 
-pub(crate) use self::{batch::CallBatch, sums::SegmentSums};
 pub use self::{
     arguments::{KeptArguments, is_shortened},
     query::{CallFilter, StatusFilter},
 };
+pub(crate) use self::{batch::CallBatch, sums::SegmentSums};
 use self::{
     batch::{CallNames, QueuedCall},
     codec::StoredCall,

@@ -9,6 +9,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
+    thread::{self, ThreadId},
     time::Duration,
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct HttpConnection {
     /// How long it may be idle.
     keep_alive: Duration,
     idle_since: Instant,
+    /// The thread that opened it, whose runtime may be the one that it wakes.
+    pub(super) thread: ThreadId,
     /// The header of every request that is sent over it.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
 }
@@ -67,7 +70,8 @@ impl HttpConnection {
             }
         });
         let (keep_alive, idle_since) = (MAX_KEEP_ALIVE, Instant::now());
-        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since, header: None })
+        let thread = thread::current().id();
+        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since, thread, header: None })
     }
 
     /// Learns from a response how long the upstream keeps the connection. A request that is sent as the upstream closes it

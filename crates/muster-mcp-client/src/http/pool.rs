@@ -7,6 +7,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -269,13 +270,16 @@ impl Pool {
     }
 
     fn take_idle(&self) -> Option<HttpConnection> {
-        let mut idle = self.idle.connections.lock();
-        while let Some(mut connection) = idle.pop() {
+        let (mut idle, here) = (self.idle.connections.lock(), thread::current().id());
+        loop {
+            let own = idle.iter().rposition(|connection| connection.thread == here);
+            // For another thread it is woken by its own.
+            let at = own.or(idle.len().checked_sub(1))?;
+            let mut connection = idle.remove(at);
             if !connection.is_expired() && connection.is_open() {
                 return Some(connection);
             }
         }
-        None
     }
 }
 

@@ -15,7 +15,7 @@ use muster_core::{
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::ConnectionCounter;
+use super::{ConnectionCounter, ThreadPool};
 
 /// Computes the response of `/health` or `/ready`.
 pub type HealthCheck = Arc<dyn Fn() -> HealthResponse + Send + Sync>;
@@ -67,6 +67,8 @@ pub struct HttpOptions {
     pub wall_clock: WallClock,
     /// Counts connections.
     pub connections: Arc<ConnectionCounter>,
+    /// The threads that serve connections.
+    pub threads: ThreadPool,
     /// How long pending requests may take at shutdown.
     pub grace: Duration,
     /// Ends the grace period.
@@ -108,6 +110,7 @@ impl Default for HttpOptions {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
             }),
             connections: Arc::default(),
+            threads: ThreadPool::none(),
             grace: Duration::from_secs(10),
             hasten: Arc::default(),
             on_cut: Arc::new(|| ()),

@@ -125,11 +125,7 @@ impl SegmentWriter {
 
     /// Adds a call to the next write. Its id is set here. `names` is of calls with the same names; looking them up takes
     /// longer than the rest.
-    pub(super) fn add(
-        &mut self,
-        call: &StoredCall<'_>,
-        names: &mut NameNumbers,
-    ) -> io::Result<()> {
+    pub(super) fn add(&mut self, call: &StoredCall<'_>, names: &mut NameNumbers) -> io::Result<()> {
         let pending = u64::try_from(self.buffer.len()).unwrap_or_default();
         let length = self.current.as_ref().map(|segment| segment.length + pending);
         if length.is_none_or(|length| length >= self.segment_length()) {

@@ -13,8 +13,8 @@ use muster_core::{
 };
 
 use super::{
-    CallBatch, CallFilter, HistoryOptions, HistoryReader, HistoryWriter, KeptArguments, StatusFilter, days,
-    segment::segments,
+    CallBatch, CallFilter, HistoryOptions, HistoryReader, HistoryWriter, KeptArguments,
+    StatusFilter, days, segment::segments,
 };
 use crate::{
     Telemetry,

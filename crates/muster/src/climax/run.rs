@@ -25,7 +25,7 @@ use muster_gateway::{
     surface::{Surface, classic::Classic, discovery::DiscoverySurface},
 };
 use muster_mcp::{
-    http::{self, HttpOptions},
+    http::{self, ConnectionThreads, HttpOptions, ThreadPool},
     server::Server,
     stdio::{self, Input, Output},
 };
@@ -71,13 +71,15 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
         Transport::StreamableHttp => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let served = runtime.block_on(process::releasing_memory(serve(args, assembly)));
+    let threads = ConnectionThreads::new();
+    let serving = serve(args, assembly, threads.pool());
+    let served = runtime.block_on(process::releasing_memory(serving));
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
+async fn serve(args: &Run, assembly: Assembly, threads: ThreadPool) -> Result<(), CommandError> {
     let identity = ServerInfo {
         name: assembly.server_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,7 +114,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         None => serve_stdio(server, &name).await,
         Some((listeners, guard)) => {
             output::hint(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
-            let options = HttpOptions { guard: Some(guard), ..HttpOptions::default() };
+            let options = HttpOptions { guard: Some(guard), threads, ..HttpOptions::default() };
             http::serve(server, listeners, options, process::stop_requested()).await.map(drop)
         }
     };

@@ -32,7 +32,7 @@ use muster_engine::{
 };
 use muster_exec::{descriptors, detached, launcher::Launcher};
 use muster_mcp::{
-    http::DrainOutcome,
+    http::{ConnectionThreads, DrainOutcome, ThreadPool},
     server::Server,
     stdio::{self, Input, Output},
 };
@@ -90,7 +90,9 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
         files = store.load(&Files::default());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(process::releasing_memory(serve(args, state, store, files)));
+    let threads = ConnectionThreads::new();
+    let serving = serve(args, state, store, files, threads.pool());
+    let served = runtime.block_on(process::releasing_memory(serving));
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|outcome| match outcome {
@@ -131,6 +133,7 @@ async fn serve(
     mut state: GatewayState,
     store: ConfigStore,
     files: Files,
+    threads: ThreadPool,
 ) -> Result<DrainOutcome, CommandError> {
     let stop_requested = process::stop_requested();
     let hastened = process::stop_requested_times(2);
@@ -200,6 +203,7 @@ async fn serve(
                 telemetry,
                 directory: &directory,
                 root: &root,
+                threads,
             };
             let signals = StopSignals { stop: stop_requested, hasten: hastened };
             let served =

@@ -15,7 +15,7 @@ use muster_engine::{engine::Engine, view::View};
 use muster_gateway::{dispatch::Dispatcher, front::Front};
 use muster_mcp::{
     curl_line::curl_line,
-    http::{self, DrainOutcome, HealthResponse, HttpOptions},
+    http::{self, DrainOutcome, HealthResponse, HttpOptions, ThreadPool},
     server::Server,
 };
 use muster_shared::Replica;
@@ -46,6 +46,7 @@ pub(super) struct HttpGateway<'a> {
     pub(super) telemetry: Telemetry,
     pub(super) directory: &'a AccessDirectory,
     pub(super) root: &'a Path,
+    pub(super) threads: ThreadPool,
 }
 
 /// The requests of the user to stop.
@@ -116,6 +117,7 @@ impl HttpGateway<'_> {
             replica: replica.map(replicas::link),
             grace: Duration::from_secs(settings.aggregator.drain_timeout.into()),
             on_cut: engine.interrupter(),
+            threads: self.threads.clone(),
             concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
             calls_per_second: settings.aggregator.limits.calls_per_second.into(),
             guard: Some(Arc::<AccessControl>::clone(&guard)),
