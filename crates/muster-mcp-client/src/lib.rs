@@ -47,9 +47,9 @@ use muster_exec::{
     command::{Command, Inherit, Stdin},
     launcher::Launcher,
 };
-use muster_mcp::{version::Era, wire::code};
+use muster_mcp::{http::ThreadPool, version::Era, wire::code};
 use muster_net::{Dialer, TrustStore, Url};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
@@ -86,6 +86,8 @@ pub struct McpConnector {
     /// The eras that the configuration chooses, by endpoint.
     forced: Lock<BTreeMap<String, ProtocolEra>>,
     spool: Arc<Spool>,
+    /// The threads that serve the clients of these connections.
+    threads: ThreadPool,
 }
 
 impl McpConnector {
@@ -99,6 +101,7 @@ impl McpConnector {
             eras: Lock::default(),
             forced: Lock::default(),
             spool: Arc::default(),
+            threads: ThreadPool::default(),
         }
     }
 
@@ -113,6 +116,12 @@ impl McpConnector {
     #[must_use]
     pub fn with_trust_store(self, trust: TrustStore) -> Self {
         Self { dialer: Dialer::new(Arc::new(trust)), ..self }
+    }
+
+    /// Connects processes where the first clients are served.
+    #[must_use]
+    pub fn with_threads(self, threads: ThreadPool) -> Self {
+        Self { threads, ..self }
     }
 
     /// Waits for the tasks of closed connections, but not for servers that keep their end open.
@@ -204,7 +213,9 @@ impl McpConnector {
     ) -> Result<Peer, TransportError> {
         let start = async || {
             let router = router();
-            let process = ProcessTransport::start(&self.launcher, &router, command.clone()).await?;
+            let runtime = self.threads.first_runtime().unwrap_or_else(Handle::current);
+            let (launcher, command) = (&self.launcher, command.clone());
+            let process = ProcessTransport::start(launcher, &router, command, &runtime).await?;
             Ok::<_, TransportError>((Transport::Duplex(Arc::new(process)), router))
         };
         let (mut transport, mut router) = start().await?;

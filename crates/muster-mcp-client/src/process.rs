@@ -4,6 +4,7 @@
 //! writer, the reader of standard error, and the process with all its children.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -24,7 +25,8 @@ use muster_exec::{
 use rustix::io::Errno;
 use tokio::{
     io::AsyncReadExt as _,
-    net::unix::pipe::Receiver,
+    net::unix::pipe::{Receiver, Sender},
+    runtime::Handle,
     task::{AbortHandle, JoinHandle},
     time::timeout,
 };
@@ -66,20 +68,23 @@ struct ProcessStatus {
 }
 
 impl ProcessTransport {
-    /// Starts a process.
+    /// Starts a process, whose messages `runtime` reads and writes.
     pub(crate) async fn start(
         launcher: &Launcher,
         router: &Arc<MessageRouter>,
         command: Command,
+        runtime: &Handle,
     ) -> Result<Self, TransportError> {
         let program = command.argv.first().cloned().unwrap_or_default();
         let child = launcher.start(command).await.map_err(|err| start_error(err, &program))?;
         debug!(server = &*router.name, "started `{program}` (pid {})", child.pid);
         let Child { stdin, stdout, stderr, tree, .. } = child;
+        let moved = move_pipes(runtime, stdin, stdout);
+        let (stdin, stdout) = moved.map_err(|error| TransportError::Lost(error.to_string()))?;
         let (stdin, writing) = StdinWriter::new(Arc::clone(router), stdin);
         let stdin = Arc::new(stdin);
         let status = Arc::new(ProcessStatus::default());
-        let writer = router.tasks.spawn(writing).abort_handle();
+        let writer = router.tasks.spawn_on(writing, runtime).abort_handle();
         let logging = log_stderr(stderr, Arc::clone(router), Arc::clone(&status));
         let logging = router.tasks.spawn(logging);
         let reader = OutputReader {
@@ -90,7 +95,7 @@ impl ProcessTransport {
             _writer: AbortOnDrop(writer),
             _logging: AbortOnDrop(logging.abort_handle()),
         };
-        let reader = router.tasks.spawn(reader.run(stdout, logging));
+        let reader = router.tasks.spawn_on(reader.run(stdout, logging), runtime);
         let abort = reader.abort_handle();
         Ok(Self { stdin, reader: Lock::new(Some(reader)), abort, status })
     }
@@ -127,6 +132,19 @@ impl Drop for ProcessTransport {
     fn drop(&mut self) {
         self.abort.abort();
     }
+}
+
+/// Lets a runtime wake what waits for pipes.
+fn move_pipes(
+    runtime: &Handle,
+    stdin: Option<Sender>,
+    stdout: Receiver,
+) -> io::Result<(Option<Sender>, Receiver)> {
+    let stdin = stdin.map(Sender::into_nonblocking_fd).transpose()?;
+    let stdout = stdout.into_nonblocking_fd()?;
+    let _entered = runtime.enter();
+    let stdin = stdin.map(Sender::from_owned_fd).transpose()?;
+    Ok((stdin, Receiver::from_owned_fd(stdout)?))
 }
 
 /// Aborts a task when dropped.

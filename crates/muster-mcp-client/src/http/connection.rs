@@ -33,6 +33,9 @@ use crate::{
 
 /// How long a connection may be idle where the upstream does not say.
 pub(super) const MAX_KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// How often another thread uses a connection, which wakes that of its runtime for each response, before it opens one of
+/// its own instead.
+pub(super) const MAX_LENT: u8 = 8;
 const MARGIN: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
@@ -48,7 +51,9 @@ pub(crate) struct HttpConnection {
     keep_alive: Duration,
     idle_since: Instant,
     /// The thread that opened it, whose runtime may be the one that it wakes.
-    pub(super) thread: ThreadId,
+    thread: ThreadId,
+    /// How often another thread has used it.
+    lent: u8,
     /// The header of every request that is sent over it.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
 }
@@ -64,14 +69,15 @@ impl HttpConnection {
         stream: impl Read + Write + Unpin + Send + 'static,
     ) -> Result<Self, hyper::Error> {
         let (sender, connection) = http1::handshake(stream).await?;
-        let driver = Box::pin(async move {
+        let driver: Driver = Box::pin(async move {
             if let Err(err) = connection.await {
                 debug!("a connection ended: {err}");
             }
         });
         let (keep_alive, idle_since) = (MAX_KEEP_ALIVE, Instant::now());
         let thread = thread::current().id();
-        Ok(Self { sender, driver: Some(driver), keep_alive, idle_since, thread, header: None })
+        let driver = Some(driver);
+        Ok(Self { sender, driver, keep_alive, idle_since, thread, lent: 0, header: None })
     }
 
     /// Learns from a response how long the upstream keeps the connection. A request that is sent as the upstream closes it
@@ -89,6 +95,17 @@ impl HttpConnection {
     /// The connection becomes idle.
     pub(super) fn rest(&mut self) {
         self.idle_since = Instant::now();
+    }
+
+    /// Whether this thread opened it.
+    pub(super) fn is_own(&self) -> bool {
+        self.thread == thread::current().id()
+    }
+
+    /// Counts a use by another thread; returns whether it should be used once more.
+    pub(super) const fn lend(&mut self) -> bool {
+        self.lent += 1;
+        self.lent <= MAX_LENT
     }
 
     /// Whether the connection has been idle for too long.

@@ -7,7 +7,6 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -178,7 +177,7 @@ impl Pool {
         mut request: Request<Full<Bytes>>,
     ) -> Result<Exchange, TransportError> {
         loop {
-            let (mut connection, is_new) = match self.take_idle() {
+            let (mut connection, is_new) = match self.idle.take() {
                 Some(connection) => (connection, false),
                 None => (Box::pin(self.connect(need(request.method()))).await?, true),
             };
@@ -268,14 +267,21 @@ impl Pool {
             drop(tokio::spawn(sweep(Arc::downgrade(&self.idle))));
         }
     }
+}
 
-    fn take_idle(&self) -> Option<HttpConnection> {
-        let (mut idle, here) = (self.idle.connections.lock(), thread::current().id());
+impl IdleConnections {
+    /// An open connection: if possible one of this thread. There are never more connections than requests needed at once,
+    /// on whatever threads: an upstream may serve only a few.
+    fn take(&self) -> Option<HttpConnection> {
+        let mut idle = self.connections.lock();
         loop {
-            let own = idle.iter().rposition(|connection| connection.thread == here);
-            // For another thread it is woken by its own.
+            let own = idle.iter().rposition(HttpConnection::is_own);
             let at = own.or(idle.len().checked_sub(1))?;
             let mut connection = idle.remove(at);
+            if own.is_none() && !connection.lend() {
+                // One of this thread replaces it.
+                return None;
+            }
             if !connection.is_expired() && connection.is_open() {
                 return Some(connection);
             }
@@ -389,7 +395,36 @@ mod tests {
         time::Instant,
     };
 
-    use super::{HttpConnection, IdleConnections, MAX_KEEP_ALIVE, sweep};
+    use super::{
+        super::connection::MAX_LENT, HttpConnection, IdleConnections, MAX_KEEP_ALIVE, sweep,
+    };
+
+    #[tokio::test]
+    async fn a_thread_uses_its_own_connections_first() {
+        let open = || async {
+            let (stream, upstream) = duplex(64);
+            (HttpConnection::handshake(TokioIo::new(stream)).await.unwrap(), upstream)
+        };
+        let idle = IdleConnections::default();
+        let put = |connection| idle.connections.lock().push(connection);
+        let (own, _upstream) = open().await;
+        put(own);
+        let runtime = tokio::runtime::Handle::current();
+        let opened = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(open())).join());
+        let (other, mut upstream) = opened.unwrap();
+        put(other);
+        let own = idle.take().unwrap();
+        assert!(own.is_own());
+        for _ in 0..MAX_LENT {
+            let other = idle.take().unwrap();
+            assert!(!other.is_own());
+            put(other);
+        }
+        assert!(idle.take().is_none(), "it is replaced");
+        assert_eq!(upstream.read(&mut [0; 8]).await.unwrap(), 0);
+        put(own);
+        assert!(idle.take().unwrap().is_own());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn idle_connections_are_closed() {

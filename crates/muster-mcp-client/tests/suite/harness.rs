@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, PoisonError},
+    sync::{Arc, LazyLock, PoisonError},
     time::Duration,
 };
 
@@ -24,6 +24,7 @@ use muster_core::{
     spooled::MEMORY_LIMIT,
 };
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
+use muster_mcp::http::ConnectionThreads;
 use muster_mcp_client::McpConnector;
 use serde_json::value::RawValue;
 use tokio::{
@@ -157,7 +158,10 @@ impl ToolCaller for NoTools {
 pub fn connector() -> McpConnector {
     let identity =
         ServerInfo { name: "muster".to_owned(), version: "1.0.0".to_owned(), instructions: None };
-    McpConnector::new(Launcher::with_program(HELPER, [LAUNCHER_ARG]), &identity)
+    // As in a gateway: requests, and the processes that respond, may be on different threads.
+    static THREADS: LazyLock<ConnectionThreads> = LazyLock::new(ConnectionThreads::new);
+    let launcher = Launcher::with_program(HELPER, [LAUNCHER_ARG]);
+    McpConnector::new(launcher, &identity).with_threads(THREADS.pool())
 }
 
 /// A connected server.

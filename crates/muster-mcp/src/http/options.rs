@@ -110,7 +110,7 @@ impl Default for HttpOptions {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
             }),
             connections: Arc::default(),
-            threads: ThreadPool::none(),
+            threads: ThreadPool::default(),
             grace: Duration::from_secs(10),
             hasten: Arc::default(),
             on_cut: Arc::new(|| ()),

@@ -1,9 +1,13 @@
 //! The threads that serve connections.
 //!
-//! A connection stays on one thread, together with the requests that it carries and the upstream connections that they
-//! open. The threads of a common queue take tasks from each other instead, and with every task that changes its thread, its
-//! memory moves from the cache of one processor to that of another: with two threads that was a third of the CPU time of a
-//! call. What takes long is no concern of these threads: it would delay the other connections of its thread.
+//! A connection stays on one thread, together with its requests and the upstream connections that they open. The threads of
+//! a common queue take tasks from each other instead, and with every task that changes its thread, its memory moves from the
+//! cache of one processor to that of another: with two threads that was a third of the CPU time of a call.
+//!
+//! One thread wakes another for a response that arrives there, which takes longer than the rest of a call. So the first
+//! connections, which may be all those of one client, share the first thread, and so do the processes that respond to them.
+//!
+//! What takes long is no concern of these threads: it would delay the other connections of its thread.
 
 use std::{
     fmt, io,
@@ -18,17 +22,21 @@ use tokio::{
     sync::oneshot,
 };
 
+/// The number of connections that are given to a thread in a row.
+const GROUP: usize = 4;
+
 /// The threads that serve connections. They end when this is dropped, which must not happen on one of them.
 #[derive(Debug)]
 pub struct ConnectionThreads {
     shared: ThreadPool,
 }
 
-/// Where connections are given to threads. Clones share the threads.
-#[derive(Clone)]
+/// Where connections are given to threads. Clones share the threads. By default there are none: connections are served by
+/// the runtime that accepts them.
+#[derive(Clone, Default)]
 pub struct ThreadPool {
     threads: Arc<Lock<Vec<ConnectionThread>>>,
-    /// The number of threads; none are started for a pool without.
+    /// The highest number of threads.
     limit: usize,
 }
 
@@ -41,7 +49,7 @@ struct ConnectionThread {
     thread: JoinHandle<()>,
 }
 
-/// The place of a connection on a thread.
+/// The place of a connection on a thread, which it keeps until it is dropped.
 pub(super) struct ThreadPlace {
     pub(super) runtime: Handle,
     /// Counts the connection.
@@ -49,7 +57,7 @@ pub(super) struct ThreadPlace {
 }
 
 impl ConnectionThreads {
-    /// As many threads as there are processors. Each starts when there are as many connections.
+    /// As many threads as there are processors. Each starts with its first connection.
     pub fn new() -> Self {
         let limit = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self { shared: ThreadPool { threads: Arc::default(), limit } }
@@ -80,25 +88,38 @@ impl Drop for ConnectionThreads {
 }
 
 impl ThreadPool {
-    /// No threads: connections are served by the runtime that accepts them.
-    pub fn none() -> Self {
-        Self { threads: Arc::default(), limit: 0 }
+    /// The runtime of the thread that has the first connections.
+    pub fn first_runtime(&self) -> Option<Handle> {
+        let mut threads = self.threads.lock();
+        self.start(&mut threads, 1);
+        threads.first().map(|thread| thread.runtime.clone())
     }
 
-    /// A place on the thread with the fewest connections, or on a new one.
+    /// A place on the thread with the fewest groups of connections.
     pub(super) fn place(&self) -> Option<ThreadPlace> {
         let mut threads = self.threads.lock();
-        let load = |thread: &ConnectionThread| Arc::strong_count(&thread.connections);
-        let lowest = threads.iter().map(load).min();
-        if threads.len() < self.limit && lowest.is_none_or(|lowest| lowest > 1) {
+        let groups = |thread: &ConnectionThread| {
+            let connections = Arc::strong_count(&thread.connections) - 1;
+            connections / GROUP
+        };
+        if threads.iter().all(|thread| groups(thread) > 0) {
+            let more = threads.len() + 1;
+            self.start(&mut threads, more);
+        }
+        // The first of several.
+        let thread = threads.iter().min_by_key(|thread| groups(thread))?;
+        let (runtime, held) = (thread.runtime.clone(), Arc::clone(&thread.connections));
+        Some(ThreadPlace { runtime, held })
+    }
+
+    /// Starts a thread if there are fewer than `wanted`, within the limit.
+    fn start(&self, threads: &mut Vec<ConnectionThread>, wanted: usize) {
+        if threads.len() < wanted.min(self.limit) {
             match ConnectionThread::start() {
                 Ok(thread) => threads.push(thread),
                 Err(error) => tracing::warn!("no thread for connections: {error}"),
             }
         }
-        let thread = threads.iter().min_by_key(|thread| load(thread))?;
-        let (runtime, held) = (thread.runtime.clone(), Arc::clone(&thread.connections));
-        Some(ThreadPlace { runtime, held })
     }
 }
 
@@ -126,27 +147,28 @@ impl ConnectionThread {
 
 #[cfg(test)]
 mod tests {
-    use std::{num::NonZeroUsize, thread};
-
     use tokio::sync::oneshot;
 
-    use super::{ConnectionThreads, ThreadPool};
+    use super::{ConnectionThreads, GROUP, ThreadPool};
 
     #[test]
-    fn the_thread_with_the_fewest_connections_is_next() {
+    fn connections_fill_threads_in_groups() {
         let threads = ConnectionThreads::new();
         let (pool, limit) = (threads.pool(), threads.shared.limit);
-        let id = |place: &super::ThreadPlace| place.runtime.id();
-        let mut places: Vec<_> = (0..2 * limit).map(|_| pool.place().unwrap()).collect();
-        let mut ids: Vec<_> = places.iter().map(|place| id(place).to_string()).collect();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), thread::available_parallelism().map_or(1, NonZeroUsize::get));
-        let left = places.swap_remove(1);
-        let free = id(&left);
+        let first = pool.first_runtime().unwrap().id();
+        let mut places: Vec<_> = (0..2 * limit * GROUP).map(|_| pool.place().unwrap()).collect();
+        let ids: Vec<_> = places.iter().map(|place| place.runtime.id()).collect();
+        let groups: Vec<_> = ids.chunks(GROUP).map(|group| group[0]).collect();
+        assert!(ids.chunks(GROUP).zip(&groups).all(|(ids, id)| ids.iter().all(|one| one == id)));
+        let (once, again) = groups.split_at(limit);
+        assert_eq!((once[0], once), (first, again));
+        assert!((1..limit).all(|at| !once[..at].contains(&once[at])));
+        let left = places.pop().unwrap();
+        let free = left.runtime.id();
         drop(left);
-        assert_eq!(id(&pool.place().unwrap()), free);
-        assert!(ThreadPool::none().place().is_none());
+        assert_eq!(pool.place().unwrap().runtime.id(), free);
+        assert!(ThreadPool::default().place().is_none());
+        assert!(ThreadPool::default().first_runtime().is_none());
     }
 
     #[test]

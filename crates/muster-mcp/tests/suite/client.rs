@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use muster_mcp::{
-    http::{HttpOptions, serve},
+    http::{ConnectionThreads, HttpOptions, serve},
     server::Server,
 };
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ pub(crate) struct Running {
     pub(crate) journal: Journal,
     pub(crate) stop: CancellationToken,
     pub(crate) serving: JoinSet<()>,
+    _threads: Option<ConnectionThreads>,
 }
 
 pub(crate) async fn start() -> Running {
@@ -44,7 +45,14 @@ pub(crate) async fn start_with(options: HttpOptions) -> Running {
     serving.spawn(async move {
         serve(server, vec![listener], options, stopped.cancelled()).await.unwrap();
     });
-    Running { address, fake, journal, stop, serving }
+    Running { address, fake, journal, stop, serving, _threads: None }
+}
+
+/// A server that serves connections on threads of their own, as a gateway does.
+pub(crate) async fn start_on_threads(options: HttpOptions) -> Running {
+    let threads = ConnectionThreads::new();
+    let running = start_with(HttpOptions { threads: threads.pool(), ..options }).await;
+    Running { _threads: Some(threads), ..running }
 }
 
 /// Anything a test waits for comes soon, or never.

@@ -6,15 +6,25 @@ use muster_mcp::http::HttpOptions;
 use serde_json::json;
 use tokio::{net::TcpStream, sync::mpsc};
 
-use super::client::{Running, call, soon, start, start_with};
+use super::client::{Running, call, soon, start_on_threads, start_with};
 
 async fn stopped(server: &mut Running) {
     soon(server.serving.join_next()).await.unwrap().unwrap();
 }
 
+/// A server on the threads of the test, and one with threads of its own.
+async fn both(options: HttpOptions) -> [Running; 2] {
+    [start_with(options.clone()).await, start_on_threads(options).await]
+}
+
 #[tokio::test]
 async fn shutdown_waits_for_running_calls() {
-    let mut server = start().await;
+    for server in both(HttpOptions::default()).await {
+        waits_for_running_calls(server).await;
+    }
+}
+
+async fn waits_for_running_calls(mut server: Running) {
     let (stop, fake) = (server.stop.clone(), Arc::clone(&server.fake));
     let (_, nothing) = mpsc::unbounded_channel();
     let mut journal = std::mem::replace(&mut server.journal, nothing);
@@ -31,7 +41,12 @@ async fn shutdown_waits_for_running_calls() {
 
 #[tokio::test]
 async fn shutdown_ends_open_streams() {
-    let mut server = start().await;
+    for server in both(HttpOptions::default()).await {
+        ends_open_streams(server).await;
+    }
+}
+
+async fn ends_open_streams(mut server: Running) {
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut listening = server.modern(3, "subscriptions/listen", listen).await;
     listening.event().await.unwrap();
@@ -50,7 +65,12 @@ async fn shutdown_ends_open_streams() {
 #[tokio::test]
 async fn shutdown_cuts_off_calls_after_the_grace_period_and_answers_them() {
     let grace = Duration::from_millis(100);
-    let mut server = start_with(HttpOptions { grace, ..HttpOptions::default() }).await;
+    for server in both(HttpOptions { grace, ..HttpOptions::default() }).await {
+        cuts_off_calls(server).await;
+    }
+}
+
+async fn cuts_off_calls(mut server: Running) {
     let mut modern = server.modern(1, "tools/call", call("talking")).await;
     modern.event().await.unwrap();
     let mut legacy = server.initialize(json!({})).await.ask(1, "tools/call", call("talking")).await;

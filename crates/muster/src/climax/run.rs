@@ -95,7 +95,8 @@ async fn serve(args: &Run, assembly: Assembly, threads: ThreadPool) -> Result<()
     };
     descriptors::raise_limit();
     let launcher = Launcher::new();
-    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connector = McpConnector::new(launcher.clone(), &identity).with_threads(threads.clone());
+    let connector = Arc::new(connector);
     let connect: Arc<dyn Connector> = connector.clone();
     let offers = if assembly.servers.is_empty() { ServerCapabilities::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);

@@ -160,7 +160,8 @@ async fn serve(
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = identity();
-    let connector = Arc::new(connector(args, &launcher, &identity)?);
+    let connector = connector(args, &launcher, &identity)?.with_threads(threads.clone());
+    let connector = Arc::new(connector);
     let connect = with_secrets(&connector, &store, &cluster);
     let observed = GatewayTelemetry::start(&settings, state.path(), trust);
     let telemetry = observed.telemetry.clone();
