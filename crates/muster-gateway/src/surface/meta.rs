@@ -9,6 +9,7 @@ pub(super) mod arguments;
 pub(super) mod budget;
 mod call_tool;
 mod call_tools;
+mod core_matches;
 mod describe_prompt;
 mod describe_resource;
 mod describe_tool;

@@ -1,5 +1,7 @@
 //! The meta-tools about tools: shapes, order, texts.
 
+use std::collections::BTreeSet;
+
 use muster_core::{
     call::{Caller, Outcome, Role},
     catalog::ToolEntry,
@@ -284,6 +286,66 @@ fn core_tools_are_found_only_where_they_are_asked_for() {
     let found = gateway.json("filter_tools", r#"{"query":"states of services"}"#);
     assert_eq!(found["total"], 1, "{found}");
     assert_eq!(first("states of services"), "x_kube_overview");
+}
+
+#[test]
+fn operators_find_core_tools_among_many_others_if_they_are_meant() {
+    let plain = |name, about| plain("core", name, about, CORE_SCHEMA);
+    let core = vec![
+        plain("core_token_revoke", "Revoke a static token"),
+        plain("core_events", "Show what happened in the gateway: servers started, failed, lost"),
+    ];
+    let many = (0..60).map(|n| {
+        let counter = format!(
+            r#"{{"name":"count_{n}","description":"Counts each token of a text","inputSchema":{{"type":"object"}}}}"#
+        );
+        tool("texts", &counter)
+    });
+    let gateway =
+        Gateway::new().with_tools("core", core, "{}").with_tools("texts", many.collect(), "{}");
+    let operator = Caller { role: Role::Operator, ..Caller::local() };
+    let found = |query: &str, offset: usize| {
+        let arguments = json!({"query": query, "offset": offset, "limit": 5}).to_string();
+        let call = tool_call("filter_tools", &arguments);
+        let reply = gateway.send_as(&operator, &NoClient::shared(), call);
+        let Ok(Outcome::Text { text, .. }) = reply else { panic!("{reply:?}") };
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let revoke = found("revoke a static token", 0);
+    assert_eq!((&revoke["verdict"], &revoke["total"]), (&json!("found"), &json!(61)));
+    let first = &revoke["tools"][0];
+    assert_eq!((&first["name"], &first["match"]), (&json!("core_token_revoke"), &json!("strong")));
+    // Each is on one page.
+    let pages = (0..61).step_by(5).flat_map(|offset| {
+        let page = found("revoke a static token", offset);
+        page["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].to_string())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(pages.collect::<BTreeSet<_>>().len(), 61);
+    // It shares a word with the query, and is nothing that may be meant.
+    let film = found("show a film about penguins in the cinema", 0);
+    assert_eq!((&film["verdict"], &film["total"]), (&json!("no_such_tool"), &json!(0)));
+}
+
+#[test]
+fn the_parts_of_a_name_are_no_unmatched_words() {
+    let found = gateway().json("filter_tools", r#"{"query":"x_hub_create_issue"}"#);
+    assert_eq!(found["tools"][0]["name"], "x_hub_create_issue");
+    assert_eq!((&found["verdict"], &found["unmatched_terms"]), (&json!("found"), &Value::Null));
+    assert_eq!(found["note"], Value::Null);
+}
+
+#[test]
+fn the_nearest_tools_are_weak_matches_where_no_tool_matches() {
+    let found = gateway().json("filter_tools", r#"{"query":"create an issue in Jira"}"#);
+    assert_eq!(found["verdict"], "no_such_tool");
+    for tool in found["tools"].as_array().unwrap() {
+        assert_eq!(tool["match"], "weak", "{tool}");
+    }
 }
 
 #[test]

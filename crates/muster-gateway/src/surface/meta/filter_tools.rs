@@ -13,7 +13,7 @@ use muster_core::{
     effect::Effect,
     glob::{CaseSensitivity, Glob},
 };
-use muster_search::verdict::MatchStrength;
+use muster_search::verdict::{MatchStrength, SearchVerdict};
 use serde_json::{Value, value::RawValue};
 
 use self::reply::{FilterReply, Judgement, item};
@@ -21,6 +21,7 @@ use super::{
     MetaContext, MetaTool, Run,
     arguments::MetaArguments,
     budget::Budget,
+    core_matches,
     page::{Bounds, Page, echo},
     tool_index::{self, Shown},
     unavailable::Unavailable,
@@ -165,9 +166,11 @@ impl Filter {
                 let total = ranked.total;
                 let found = ranked.found.iter().skip(self.bounds.offset);
                 let best = ranked.found.iter().map(|found| found.score).fold(0.0, f32::max);
-                let strength = |found: &RankedTool<'_>| match found.is_named {
-                    true => found.strength,
-                    false => found.strength.beside_best(found.score, best),
+                let is_missing = matches!(ranked.verdict, SearchVerdict::NoSuchTool { .. });
+                let strength = |found: &RankedTool<'_>| match is_missing && !found.is_named {
+                    // The nearest tools are none that may be meant.
+                    true => MatchStrength::Weak,
+                    false => core_matches::shown_strength(found, best),
                 };
                 let scored: Vec<(Shown, (f32, MatchStrength))> = found
                     .map(|found| (Shown::of(state, found.entry), (found.score, strength(found))))

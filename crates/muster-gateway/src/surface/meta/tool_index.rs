@@ -17,9 +17,10 @@ use muster_core::{
     name::BackendName,
     schema::signature,
 };
-use muster_search::{document_set::DocumentSet, meaning::QueryMeaning, verdict::SearchVerdict};
+use muster_search::{document_set::DocumentSet, meaning::QueryMeaning};
 use muster_workflow::TOOL_PREFIX;
 
+use super::core_matches;
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
 /// The longest summary, in characters.
@@ -70,6 +71,7 @@ pub(super) struct Shown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ToolOrigin {
     Server,
+    Family,
     Workflow,
     Cli,
     LostServer,
@@ -84,6 +86,7 @@ impl ToolOrigin {
             _ if is_core(entry) => Self::Core,
             _ if shown.unavailable.is_some() => Self::LostServer,
             _ if entry.name.as_str().starts_with(TOOL_PREFIX) => Self::Workflow,
+            Some(source) if !source.family_members().is_empty() => Self::Family,
             _ if entry.definition.is_some() => Self::Server,
             Some(source) if source.is_bundled => Self::BundledCli,
             _ if entry.params.is_some() => Self::Cli,
@@ -182,38 +185,23 @@ impl ToolIndex {
             self.unfiltered.get_or_init(|| others.documents(is_shown))
         });
         let mut ranked = ranker.search(question.text, wanted, meaning, sure, limit);
-        // A search of its own: tools of servers that are down have no embedding, and must not lose their place to these.
-        if state.policy.role() == Role::Operator && ranked.found.len() < limit {
+        for chunk in ranked.found.chunks_mut(CHUNK) {
+            core_last(chunk);
+        }
+        if state.policy.role() == Role::Operator {
             let unwanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_wanted(entry) && shown(source, entry)
             };
-            let room = limit - ranked.found.len();
-            let core = all.search(question.text, unwanted, meaning, None, room);
-            if ranked.found.is_empty() {
-                ranked = core;
-            } else {
-                let least = ranked.found.iter().map(|one| one.score).fold(f32::MAX, f32::min);
-                ranked.unmatched_terms.retain(|word| core.unmatched_terms.contains(word));
-                ranked.absent_products.retain(|name| core.absent_products.contains(name));
-                if core.verdict == SearchVerdict::Found {
-                    ranked.verdict = SearchVerdict::Found;
-                }
-                ranked.total += core.total;
-                // Scores of two searches cannot be compared.
-                let behind =
-                    |one: RankedTool<'a>| RankedTool { score: one.score.min(least), ..one };
-                ranked.found.extend(core.found.into_iter().map(behind));
-            }
-        }
-        for chunk in ranked.found.chunks_mut(CHUNK) {
-            core_last(chunk);
+            // A search of its own: these tools take no place from others.
+            let core = all.search(question.text, unwanted, meaning, None, CHUNK);
+            core_matches::add(&mut ranked, core, CHUNK);
         }
         ranked
     }
 }
 
 /// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise operators alone find
-/// them, behind all other tools, because their words (list, create, status) are those of every question.
+/// them ([`core_matches`]).
 fn asks_for_core(query: &str) -> bool {
     let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
     query

@@ -54,7 +54,14 @@ const NO_SUCH_TOOL: &str = "no_such_tool";
 
 impl Judgement {
     pub(super) fn of(ranked: &RankedTools<'_>) -> Self {
-        let words = ranked.unmatched_terms.iter().take(MOST_WORDS);
+        // A name is one word to its caller, whatever its parts.
+        let is_named = |word: &str| {
+            let mut named = ranked.found.iter().filter(|found| found.is_named);
+            named.any(|found| {
+                found.entry.name.as_str().split('_').any(|part| part.eq_ignore_ascii_case(word))
+            })
+        };
+        let words = ranked.unmatched_terms.iter().filter(|word| !is_named(word)).take(MOST_WORDS);
         let unmatched_terms = words.map(|word| echo(word).to_owned()).collect();
         let verdict = match ranked.verdict {
             SearchVerdict::Found => FOUND,

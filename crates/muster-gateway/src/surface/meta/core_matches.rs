@@ -1,0 +1,39 @@
+//! The gateway's own tools among the matches of an operator's search.
+//!
+//! Their words (list, create, status) are those of every question. Other callers find them by name alone.
+
+use muster_core::catalog::ranked::{RankedTool, RankedTools};
+use muster_search::verdict::{MatchStrength, SearchVerdict};
+
+/// Adds the gateway's own tools if they are what was searched for: what only resembles one of them is no match. Each is
+/// placed behind those of the first `chunk` tools that match as well.
+pub(super) fn add<'a>(ranked: &mut RankedTools<'a>, core: RankedTools<'a>, chunk: usize) {
+    if core.verdict != SearchVerdict::Found {
+        return;
+    }
+    let best = |found: &[RankedTool<'_>]| found.iter().map(|one| one.score).fold(0.0, f32::max);
+    // Scores of two searches cannot be compared: the best of both become equal.
+    let (best_other, best_core) = (best(&ranked.found), best(&core.found));
+    let scale = if best_other > 0.0 && best_core > 0.0 { best_other / best_core } else { 1.0 };
+    let (mut place, mut end) = (0, ranked.found.len().min(chunk));
+    for one in core.found {
+        let others = ranked.found.get(place..end).unwrap_or_default();
+        let strength = shown_strength(&one, best_core);
+        let weaker = others.iter().position(|other| shown_strength(other, best_other) < strength);
+        place = weaker.map_or(end, |weaker| place + weaker);
+        ranked.found.insert(place, RankedTool { score: one.score * scale, ..one });
+        (place, end) = (place + 1, end + 1);
+    }
+    ranked.verdict = SearchVerdict::Found;
+    ranked.unmatched_terms.retain(|word| core.unmatched_terms.contains(word));
+    ranked.absent_products.retain(|name| core.absent_products.contains(name));
+    ranked.total += core.total;
+}
+
+/// The strength of a match that is shown beside the best one.
+pub(super) fn shown_strength(found: &RankedTool<'_>, best: f32) -> MatchStrength {
+    match found.is_named {
+        true => found.strength,
+        false => found.strength.beside_best(found.score, best),
+    }
+}
