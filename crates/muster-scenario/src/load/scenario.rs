@@ -147,8 +147,10 @@ fn notification(
 fn setup(node: &Node, diagnostics: &mut Diagnostics) -> Option<PreConfiguration> {
     let mut fields = Fields::open(node, "pre_configuration", diagnostics)?;
     let mut setup = PreConfiguration::default();
+    // The arguments that service classes pass are not those of their tools' schemas.
+    let shows_schemas = fields.get("service_classes").is_none();
     for (path, node) in fields.items("mcp_servers", diagnostics) {
-        setup.mcp_servers.extend(server(node, &path, diagnostics));
+        setup.mcp_servers.extend(server(node, &path, shows_schemas, diagnostics));
     }
     for (path, node) in fields.items("workflows", diagnostics) {
         setup.objects.extend(configured(node, &path, ObjectKind::Workflow, diagnostics));
@@ -217,7 +219,12 @@ fn check_references(setup: &PreConfiguration, line: usize, diagnostics: &mut Dia
     }
 }
 
-fn server(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ScenarioServer> {
+fn server(
+    node: &Node,
+    path: &str,
+    shows_schemas: bool,
+    diagnostics: &mut Diagnostics,
+) -> Option<ScenarioServer> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "server name is required");
     let config_path = fields.at("config");
@@ -227,11 +234,16 @@ fn server(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<Scen
         diagnostics.error(node.line, &config_path, "server config is required");
         return None;
     };
-    let kind = server_kind(config, &config_path, diagnostics)?;
+    let kind = server_kind(config, &config_path, shows_schemas, diagnostics)?;
     Some(ScenarioServer { name, kind })
 }
 
-fn server_kind(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ServerKind> {
+fn server_kind(
+    node: &Node,
+    path: &str,
+    shows_schemas: bool,
+    diagnostics: &mut Diagnostics,
+) -> Option<ServerKind> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     if mock::config::WRITTEN.into_iter().all(|key| fields.get(key).is_none()) {
         return object(node).ok().map(ServerKind::Plain);
@@ -244,7 +256,7 @@ fn server_kind(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option
     });
     let oauth = fields.get("oauth");
     let oauth = oauth.and_then(|node| oauth::config::guard(node, &fields.at("oauth"), diagnostics));
-    let mut mock = mock::config::read(node, &mut fields, diagnostics);
+    let mut mock = mock::config::read(node, &mut fields, shows_schemas, diagnostics);
     mock.error_style = match &oauth {
         Some(guard) if guard.required => ErrorStyle::ToolResult,
         Some(_) | None => ErrorStyle::ProtocolError,

@@ -35,7 +35,7 @@ pub fn read_file(path: &Path) -> Result<MockFile, String> {
     let file = Fields::open(&node, "", &mut diagnostics).map(|mut fields| {
         let control = fields.get("control").and_then(Node::written);
         let control = control.and_then(|port| port.parse().ok());
-        MockFile { config: read(&node, &mut fields, &mut diagnostics), control }
+        MockFile { config: read(&node, &mut fields, false, &mut diagnostics), control }
     });
     let problems = diagnostics.into_problems();
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
@@ -46,10 +46,12 @@ pub fn read_file(path: &Path) -> Result<MockFile, String> {
     }
 }
 
-/// Reads the keys of a mock; the caller reads the other keys of the mapping.
+/// Reads the keys of a mock; the caller reads the other keys of the mapping. `shows_schemas` is whether clients see
+/// the schemas of tools that do not say it.
 pub(crate) fn read(
     node: &Node,
     fields: &mut Fields<'_>,
+    shows_schemas: bool,
     diagnostics: &mut Diagnostics,
 ) -> MockConfig {
     let tools = fields.items("tools", diagnostics);
@@ -57,10 +59,10 @@ pub(crate) fn read(
     written.retain(|key, _| WRITTEN.contains(&key.as_str()));
     let family = fields.read("family", diagnostics, object);
     // Whether the tools of a family are grouped depends on their schemas.
-    let shows_schemas = family.is_some();
+    let shows_schemas = shows_schemas || family.is_some();
     if let Some(Value::Array(tools)) = written.get_mut("tools").filter(|_| shows_schemas) {
         for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
-            tool.insert("show_schema".to_owned(), true.into());
+            tool.entry("show_schema").or_insert(true.into());
         }
     }
     let mut list = |key| match fields.get(key).map(json) {
@@ -123,8 +125,8 @@ fn tool(
         description: fields.read("description", diagnostics, text).unwrap_or_default(),
         defaults: defaults(&schema),
         shown_schema: match shows {
-            true => Value::Object(schema),
-            false => json!({"type": "object", "properties": {}}),
+            true if !schema.is_empty() => Value::Object(schema),
+            _ => json!({"type": "object", "properties": {}}),
         },
         responses: responses
             .into_iter()
