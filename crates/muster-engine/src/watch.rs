@@ -154,3 +154,63 @@ const fn is_edit(kind: EventKind) -> bool {
         | EventKind::Other => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, sync::Arc};
+
+    use tokio::{
+        sync::Notify,
+        time::{Duration, timeout},
+    };
+
+    use super::{WatchedFolders, identity};
+    use crate::store::ConfigStore;
+
+    fn swap_link(link: &Path, target: &Path) {
+        let new = link.with_extension("new");
+        std::os::unix::fs::symlink(target, &new).unwrap();
+        fs::rename(new, link).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_in_the_place_of_another_is_watched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        for folder in [&one, &two] {
+            fs::create_dir_all(folder.join("mcpservers")).unwrap();
+        }
+        let root = dir.path().join("config");
+        swap_link(&root, &one);
+        let store = ConfigStore::new(&root);
+        let mut folders = WatchedFolders::new(&Arc::new(Notify::new()));
+        let all = [root.clone(), root.join("mcpservers")];
+        let followed = |folders: &mut WatchedFolders| {
+            folders.follow(&store);
+            for folder in &all {
+                assert_eq!(folders.known.get(folder).copied(), identity(folder), "{folder:?}");
+            }
+        };
+        let replaced = async |folders: &WatchedFolders| {
+            timeout(Duration::from_secs(60), folders.root_replaced(&root)).await.is_ok()
+        };
+        followed(&mut folders);
+        assert!(!replaced(&folders).await);
+        // A link to another folder; a folder that was renamed, and one that was deleted, with another in its place.
+        swap_link(&root, &two);
+        assert!(replaced(&folders).await);
+        followed(&mut folders);
+        fs::rename(&two, dir.path().join("gone")).unwrap();
+        assert!(replaced(&folders).await);
+        followed(&mut folders);
+        fs::create_dir_all(two.join("mcpservers")).unwrap();
+        assert!(replaced(&folders).await);
+        followed(&mut folders);
+        fs::create_dir_all(dir.path().join("other/mcpservers")).unwrap();
+        fs::remove_dir_all(two.join("mcpservers")).unwrap();
+        followed(&mut folders);
+        fs::rename(dir.path().join("other/mcpservers"), two.join("mcpservers")).unwrap();
+        followed(&mut folders);
+        assert!(!replaced(&folders).await);
+    }
+}

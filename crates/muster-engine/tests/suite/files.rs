@@ -219,6 +219,22 @@ async fn a_folder_that_is_created_again_is_watched_again() {
 }
 
 #[tokio::test]
+async fn a_deleted_folder_that_is_created_again_is_watched_again() {
+    for deleted in ["", "mcpservers"] {
+        let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+        rig.until(|view| view.servers.contains_key("a")).await;
+        let start = Instant::now();
+        fs::remove_dir_all(rig.path(deleted)).unwrap();
+        rig.until(|view| view.servers.is_empty()).await;
+        rig.put("mcpservers/b.yaml", REMOTE);
+        rig.until(|view| view.servers.contains_key("b")).await;
+        rig.put("mcpservers/c.yaml", REMOTE);
+        rig.until(|view| view.servers.contains_key("c")).await;
+        assert!(start.elapsed() < 5 * SOON, "{deleted:?}: {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
 async fn an_update_keeps_the_comments_of_a_file() {
     let rig = Rig::new(&[("mcpservers/a.yaml", "# mine\nurl: http://h/mcp # home\ntimeout: 9\n")]);
     rig.until(|view| view.servers.contains_key("a")).await;

@@ -281,5 +281,10 @@ mod tests {
             unit.enable,
             "launchctl bootstrap gui/$(id -u) /Users/u/Library/LaunchAgents/muster.plist"
         );
+        let unit = launchd(Path::new("/Users/u v"), "muster", &words(), "/bin");
+        assert_eq!(
+            unit.enable,
+            "launchctl bootstrap gui/$(id -u) '/Users/u v/Library/LaunchAgents/muster.plist'"
+        );
     }
 }

@@ -166,8 +166,8 @@ fn what_to_do_next_is_what_was_typed() {
     assert!(told.contains("To import, run: muster import --from cursor --yes"), "{told}");
     let told = said(&muster(&folder, &["import", "none.json"]));
     assert!(told.contains("expected under `mcpServers`"), "{told}");
-    let told = said(&muster(&folder, &["connect", "cursor", "--file", "f.json"]));
-    assert!(told.contains("with: muster connect cursor --file f.json --undo"), "{told}");
+    let told = said(&muster(&folder, &["connect", "cursor", "--file", "my file.json"]));
+    assert!(told.contains("with: muster connect cursor --file 'my file.json' --undo"), "{told}");
 }
 
 #[test]

@@ -25,11 +25,13 @@ tools:
   - {name: show, description: Prints a word, command: '[%s]', args: [{name: word, positional: true, required: true}]}
 ";
 
-/// A second gateway for the same folder.
+/// A second gateway for the same folder, whose other name needs quotes.
 fn second(first: &Gateway) -> Output {
+    let link = first.folder.file("my gateway");
+    std::os::unix::fs::symlink(first.folder.path(), &link).unwrap();
     Command::new(MUSTER)
         .args(["serve", "--config-path"])
-        .arg(first.folder.path())
+        .arg(link)
         .env("MUSTER_STATE_PATH", first.folder.file("state"))
         .stdin(Stdio::null())
         .output()
@@ -51,7 +53,9 @@ fn a_second_gateway_is_refused_until_the_first_has_ended_however_it_ended() {
     let (pid, url) = (gateway.child.id(), record["endpoint"].as_str().unwrap());
     assert!(said.contains("a gateway is already running for "), "{said}");
     assert!(said.contains(&format!("(pid {pid}, {url})")), "{said}");
-    assert!(said.contains("muster stop --config-path"), "{said}");
+    let link = gateway.folder.file("my gateway");
+    let stop = format!("muster stop --config-path '{}'", link.display());
+    assert!(said.contains(&stop), "{said}");
     assert!(said.contains(&format!("muster agent --repl --endpoint {url}")), "{said}");
     gateway.child.kill().unwrap();
     gateway.child.wait().unwrap();

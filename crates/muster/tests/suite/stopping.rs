@@ -147,14 +147,38 @@ fn calls_in_flight_are_finished() {
 
 #[test]
 fn a_second_signal_cuts_off_calls_and_they_are_answered() {
-    let folder = folder(600);
+    for (first, second) in [
+        (Signal::TERM, Signal::INT),
+        (Signal::TERM, Signal::TERM),
+        (Signal::INT, Signal::INT),
+        (Signal::INT, Signal::TERM),
+    ] {
+        let folder = folder(600);
+        let served = Served::start(&folder);
+        let call = served.begin("cli_hold", &held_script(&folder));
+        served.until_held(&folder.file("log"), 1);
+        served.signal(first);
+        // Two signals of one kind that are both pending are one.
+        while TcpStream::connect(("127.0.0.1", served.port)).is_ok() {}
+        served.signal(second);
+        let answer = read(call);
+        assert!(answer.contains("\"id\":2"), "{answer}");
+        assert!(
+            answer.contains("the gateway is shutting down and cut off this request"),
+            "{answer}"
+        );
+        assert_eq!(served.exit_code(), Some(5), "{first:?}, {second:?}");
+    }
+}
+
+#[test]
+fn calls_that_outlast_the_drain_timeout_are_answered() {
+    let folder = folder(0);
     let served = Served::start(&folder);
     let call = served.begin("cli_hold", &held_script(&folder));
     served.until_held(&folder.file("log"), 1);
     served.signal(Signal::TERM);
-    served.signal(Signal::INT);
     let answer = read(call);
-    assert!(answer.contains("\"id\":2"), "{answer}");
     assert!(answer.contains("the gateway is shutting down and cut off this request"), "{answer}");
     assert_eq!(served.exit_code(), Some(5));
 }
