@@ -25,7 +25,7 @@ pub mod workflow;
 use serde::{Deserialize, Serialize};
 
 /// The reply of `core_workflow_available` and `core_serviceclass_available`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
     /// Whether all required tools can be called.
     pub available: bool,
@@ -34,6 +34,25 @@ pub struct Availability {
     /// The tools that cannot be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
+    /// The servers of those tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableServer>,
+}
+
+/// A server whose tools cannot be called now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnavailableServer {
+    /// Its name.
+    pub server: String,
+    /// Its state.
+    pub state: String,
+    /// Its last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What an agent can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]

@@ -5,7 +5,7 @@ pub use muster_workflow::service::class::ClassArg;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::is_false;
+use crate::{UnavailableServer, is_false};
 
 /// The reply of `core_serviceclass_list`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct ServiceClassInfo {
     /// Those that cannot be called.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
+    /// The servers of those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableServer>,
 }
 
 /// How the services of a class are run.

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::is_false;
+use crate::{UnavailableServer, is_false};
 
 /// The reply of `core_workflow_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct WorkflowInfo {
     /// The tools that it lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
+    /// The servers of those tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableServer>,
 }
 
 /// The definition of a workflow.

@@ -1,6 +1,6 @@
 //! The inventory of a gateway: its tools, resources and prompts as of the last listing.
 
-use muster_api::auth::LoginState;
+use muster_api::{UnavailableServer, auth::LoginState};
 use muster_core::json::{RawObject, raw};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -117,31 +117,6 @@ pub struct ToolPage {
     pub next_offset: Option<usize>,
     /// The servers whose tools cannot be called now.
     pub unavailable: Vec<UnavailableServer>,
-}
-
-/// A server whose tools cannot be called now.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct UnavailableServer {
-    /// Its name.
-    pub server: String,
-    /// Its state.
-    pub state: String,
-    /// Its last error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// What to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl UnavailableServer {
-    /// That it is unavailable and why, in one sentence.
-    pub fn sentence(&self) -> String {
-        let Self { server, state, reason, .. } = self;
-        let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("server {server} is unavailable ({state}{reason})")
-    }
 }
 
 impl ToolInfo {

@@ -28,6 +28,7 @@ mod status_files;
 pub mod store;
 pub mod supervisor;
 pub mod token_info;
+mod unavailable_tools;
 pub mod unmatched_rules;
 pub mod view;
 mod watch;

@@ -241,6 +241,12 @@ impl Reconciler {
                 error: report.error.clone(),
                 next_retry: report.next_retry.map(status::moment),
                 last: self.lost.get(name).map(Arc::clone),
+                family_prefix: entry
+                    .server
+                    .spec
+                    .family
+                    .as_ref()
+                    .map(|family| format!("{prefix}_{}_", family.name)),
                 ..Absent::new(BackendName::new(name), condition)
             };
             Some((format!("{prefix}_{}_", entry.server.prefix()), absent))

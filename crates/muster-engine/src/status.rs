@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use muster_api::state::ServerState;
 use muster_config::mcpserver::{McpServerStatus, ServerType};
+use muster_core::text::shell_quoted;
 use muster_gateway::condition::ServerCondition;
 
 use crate::redact;
@@ -93,7 +94,10 @@ pub fn message(state: ServerState, error: &str, name: &str) -> String {
     match state {
         ServerState::Starting | ServerState::Connecting => "Starting...".to_owned(),
         ServerState::AwaitingApproval => {
-            format!("Not started until approved - run: muster approve mcpserver {name}")
+            let name = shell_quoted(name);
+            format!(
+                "Added or changed by an agent, not started until approved - run: muster approve mcpserver {name}"
+            )
         }
         ServerState::Failed => failure(&error.to_lowercase(), name),
         ServerState::Running
@@ -119,6 +123,7 @@ fn failure(error: &str, name: &str) -> String {
         }
         () if says(&["permission denied"]) => "Permission denied - check file permissions",
         () if says(&["401", "unauthorized"]) => {
+            let name = shell_quoted(name);
             return format!("Authentication required - run: muster auth login --server {name}");
         }
         () if says(&["403", "forbidden"]) => {

@@ -46,6 +46,7 @@ use crate::{
     events::{EventJournal, Reason},
     handle::Handle,
     principals::Principals,
+    unavailable_tools,
 };
 
 /// The argument by which a caller requests the results of all steps.
@@ -220,7 +221,8 @@ impl Workflows {
         let state = self.deps.state_of(caller);
         let missing = missing_tools(workflow, &self.definitions, &state);
         if !missing.is_empty() {
-            let why = format!("workflow {name} is not available (missing required tools)");
+            let tools = unavailable_tools::explained(&state, &missing);
+            let why = format!("workflow {name} is not available (missing required tools)\n{tools}");
             return Some((why, format!("missing tools: {}", missing.join(", "))));
         }
         let ceiling = caller.most_effect;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_api::UnavailableServer;
 use muster_core::{
     catalog::{CatalogSnapshot, CatalogSource, ToolEntry},
     name::BackendName,
@@ -30,12 +31,15 @@ pub struct Absent {
     pub next_retry: Option<String>,
     /// Its last listing, if it was lost rather than stopped.
     pub last: Option<Arc<CatalogSource>>,
+    /// The prefix of the tools of its family, if it has one.
+    pub family_prefix: Option<String>,
 }
 
 impl Absent {
     /// A server without a listing that is in this condition.
     pub fn new(server: BackendName, condition: ServerCondition) -> Self {
-        Self { server, condition, uses_sso: false, error: None, next_retry: None, last: None }
+        let (error, next_retry, last, family_prefix) = (None, None, None, None);
+        Self { server, condition, uses_sso: false, error, next_retry, last, family_prefix }
     }
 
     /// Whether its caller has to log in to it, and there is a tool for that.
@@ -50,21 +54,40 @@ impl Absent {
         (!line.is_empty()).then_some(line)
     }
 
+    /// Its state, its reason, and what its caller can do.
+    pub fn info(&self, state: &GatewaySnapshot) -> UnavailableServer {
+        UnavailableServer {
+            server: self.server.to_string(),
+            state: self.condition.as_str().to_owned(),
+            reason: self.reason(),
+            hint: Some(self.hint(state)),
+        }
+    }
+
+    /// That it is unavailable, and why.
+    pub fn in_words(&self) -> String {
+        format!("server {} is unavailable ({})", self.server, self.summary())
+    }
+
     /// The hint for its caller.
     pub(crate) fn hint(&self, state: &GatewaySnapshot) -> String {
         let server = &self.server;
+        let word = text::shell_quoted(server.as_str());
         // Without core tools there is no command either: a server of a command line is only tried again.
         let start = state.catalog.get(START).map(|entry| match state.policy.shows(entry) {
             true => format!("{START} {{\"name\": \"{server}\"}}"),
-            false => format!("an operator runs `muster start service {server}`"),
+            false => format!("an operator runs `muster start service {word}`"),
         });
         match (self.condition, &self.next_retry, start) {
+            (ServerCondition::AuthRequired, ..) if self.uses_sso => {
+                "it uses your login at this gateway: log in to the gateway again".to_owned()
+            }
             (ServerCondition::AuthRequired, _, Some(_)) => {
                 format!("log in with {LOGIN} {{\"server\": \"{server}\"}}")
             }
             (ServerCondition::AuthRequired, _, None) => "it requires a login".to_owned(),
             (ServerCondition::AwaitingApproval, ..) => {
-                format!("an operator must approve it first: muster approve mcpserver {server}")
+                format!("an operator must approve it first: `muster approve mcpserver {word}`")
             }
             (ServerCondition::Starting, ..) => {
                 "it is still starting; call again in a moment".to_owned()
@@ -98,6 +121,19 @@ impl GatewaySnapshot {
                 last.some_tools(|entry: &ToolEntry| listed.get(entry.name.as_str()).is_none());
             listed.with(some)
         })
+    }
+
+    /// The absent servers that a tool of this name belongs to: one by its prefix, or those of a family.
+    pub fn absent_servers_of(&self, tool: &str) -> Vec<&Absent> {
+        let of_server = self.absent.iter().filter(|(start, _)| tool.starts_with(start.as_str()));
+        let of_server = of_server.max_by_key(|(start, _)| start.len()).map(|(_, absent)| absent);
+        let in_family = |absent: &&Absent| {
+            absent.family_prefix.as_ref().is_some_and(|start| tool.starts_with(start.as_str()))
+        };
+        match of_server {
+            Some(absent) => vec![absent],
+            None => self.absent.values().filter(in_family).collect(),
+        }
     }
 
     /// The server of a tool that is listed although its server is absent.

@@ -32,6 +32,13 @@ pub enum ToolStatus<'a> {
     Known(&'a RawValue),
     /// It does not exist; these names are similar.
     Missing(Vec<String>),
+    /// It cannot be called now, although it may exist.
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
     /// It may become available.
     Unknown,
 }
@@ -186,6 +193,9 @@ impl<'a> Check<'a> {
                     self.findings.push(found);
                 }
             }
+            ToolStatus::Unavailable { reason, hint } => self.within("tool", |check| {
+                check.report(&format!("`{tool}` cannot be called"), reason, hint);
+            }),
             ToolStatus::Missing(near) => self.within("tool", |check| {
                 let hint = match near.first() {
                     Some(near) => format!("did you mean `{near}`?"),

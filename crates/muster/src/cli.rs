@@ -33,6 +33,9 @@ const AFTER_HELP: &str = "\
 Examples:
   muster serve                      start on http://localhost:8090/mcp
   muster serve --config-path DIR    serve the configuration in a directory
+  muster import                     take over the servers of the clients on this machine
+  muster connect claude-code        let a client use the gateway
+  muster doctor                     find what is wrong, and how to fix it
   muster list mcpservers            list the servers of the running gateway
   muster search WORDS               find tools by what they do
   muster call TOOL key=value        call a tool";

@@ -29,7 +29,6 @@ mod man;
 mod manifest;
 mod migrate;
 mod models;
-mod next_step;
 mod policy;
 mod resource_kinds;
 mod resource_verb;

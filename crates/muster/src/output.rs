@@ -2,6 +2,7 @@
 
 pub mod format;
 pub mod json_view;
+pub mod next_step;
 pub mod properties;
 pub mod reply;
 pub mod spinner;

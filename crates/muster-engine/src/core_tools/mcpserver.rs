@@ -13,6 +13,7 @@ use muster_config::{
 };
 use muster_core::{
     backend::CallContext,
+    call::Caller,
     fields::{Field, FieldTable, FieldType, NONE},
 };
 use muster_gateway::condition::ServerCondition;
@@ -148,14 +149,18 @@ pub(super) fn named(description: &str) -> Value {
 }
 
 /// A caller's session at a server; none if the server is stopped.
-fn session(handle: &Handle, cx: CallContext<'_>, entry: &ServerEntry) -> Option<McpServerSession> {
+pub(super) fn session(
+    handle: &Handle,
+    caller: &Caller,
+    entry: &ServerEntry,
+) -> Option<McpServerSession> {
     let (session_status, connected_at, tools_count) =
-        match handle.principals.standing(&cx.caller.owner(), &entry.server.name) {
+        match handle.principals.standing(&caller.owner(), &entry.server.name) {
             OwnerStanding::Connected { counts, since } => {
                 (LoginState::Connected, Some(status::moment(since)), Some(counts.tools))
             }
             OwnerStanding::None if entry.status.condition.is_down() => return None,
-            _ => (login_state(handle, cx.caller, entry), None, None),
+            _ => (login_state(handle, caller, entry), None, None),
         };
     Some(McpServerSession { session_status, connected_at, tools_count })
 }
@@ -231,7 +236,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
         entries.into_iter().partition(|entry| !all && has_failed(entry));
     let shown = shown.into_iter();
     let infos = shown.map(|entry| {
-        let session = session(handle, cx, entry);
+        let session = session(handle, cx.caller, entry);
         let info = info(entry);
         let error = if verbose { info.error } else { String::new() };
         McpServerInfo { session, error, ..info }
@@ -261,6 +266,11 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let visible = handle.visible_servers(cx.caller);
     match handle.now().servers.get(name).filter(|_| visible.has(name)) {
+        // Without it, a server that the caller is logged in to would only seem to require a login.
+        Some(entry) if entry.status.needs_login => {
+            let session = session(handle, cx.caller, entry);
+            Ok(object(&McpServerInfo { session, ..info(entry) }))
+        }
         Some(entry) => Ok(object(&info(entry))),
         None => Err(Failure::not_found(format!(
             "Failed to get MCP server: MCP server {name} not found"

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Args, CoreTool, Failure, Reply, ToolAudience, ToolReply,
-    mcpserver::{family, named, redacted},
+    mcpserver::{family, named, redacted, session},
     object,
 };
 use crate::{
@@ -83,7 +83,16 @@ fn find(handle: &Handle, caller: &Caller, name: &str) -> Option<ServiceStatus> {
         return Some(aggregator(handle, &view, &visible));
     }
     if let Some(entry) = view.servers.get(name) {
-        return visible.has(name).then(|| server(entry));
+        return visible.has(name).then(|| {
+            let mut status = server(entry);
+            if entry.status.needs_login
+                && let Some(session) = session(handle, caller, entry)
+            {
+                let session = json!(session.session_status);
+                status.metadata.insert("sessionStatus".to_owned(), session);
+            }
+            status
+        });
     }
     handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }

@@ -19,6 +19,7 @@ use crate::{
     handle::Handle,
     reconcile::{ClassDraft, ClassEdit, ClassError, Edit, EditError},
     services::missing_tools,
+    unavailable_tools,
 };
 
 pub(super) const TOOLS: &[CoreTool] = &[
@@ -119,12 +120,12 @@ fn get(handle: &Handle, args: &Args) -> ToolReply {
 fn available(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     let class = handle.services.class(name);
-    let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
-    Ok(object(&Availability {
-        available: missing.as_ref().is_some_and(Vec::is_empty),
-        name: name.to_owned(),
-        missing_tools: missing.unwrap_or_default(),
-    }))
+    let state = handle.state.borrow().clone();
+    let missing = class.map(|class| missing_tools(&state, &class.spec));
+    let available = missing.as_ref().is_some_and(Vec::is_empty);
+    let missing_tools = missing.unwrap_or_default();
+    let unavailable = unavailable_tools::servers(&state, &missing_tools);
+    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
 }
 
 fn draft(args: Args, request: &str) -> Result<ClassDraft, Failure> {

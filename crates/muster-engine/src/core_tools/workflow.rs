@@ -24,6 +24,7 @@ use crate::{
     events::Reason,
     handle::Handle,
     reconcile::{Edit, EditError, Surroundings, WorkflowEdit},
+    unavailable_tools,
     workflows::{missing_tools, not_found},
 };
 
@@ -143,10 +144,12 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     })?;
     let state = handle.state_of(cx.caller);
     let missing_tools = missing_tools(workflow, &view.workflows, &state);
+    let unavailable = unavailable_tools::servers(&state, &missing_tools);
     let definition = json!(workflow.shown(missing_tools.is_empty()));
     let definition: WorkflowDefinition = serde_json::from_value(definition)
         .map_err(|error| format!("Failed to get workflow: {error}"))?;
-    Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow), missing_tools }))
+    let yaml = shown_yaml(workflow);
+    Ok(object(&WorkflowInfo { workflow: definition, yaml, missing_tools, unavailable }))
 }
 
 fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
@@ -156,7 +159,8 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let state = handle.state_of(cx.caller);
     let missing_tools = missing_tools(workflow, &view.workflows, &state);
     let available = missing_tools.is_empty();
-    Ok(object(&Availability { available, name: name.to_owned(), missing_tools }))
+    let unavailable = unavailable_tools::servers(&state, &missing_tools);
+    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {

@@ -15,6 +15,7 @@ use super::{EditError, Reconciler, files::Origin, files::log_new};
 use crate::{
     events::Reason,
     store::{FileProblem, Severity, WorkflowFile, WriteError},
+    unavailable_tools,
     workflows::{Definitions, Workflows, source, updated_source},
 };
 
@@ -99,6 +100,8 @@ impl Reconciler {
 
     /// Checks the workflows that `concerned` selects.
     pub(super) fn check_workflows(&mut self, concerned: impl Fn(&Workflow) -> bool) {
+        // A server that was connected just now is no reason any more.
+        self.state.absent = Arc::new(self.absent());
         let mut findings = Vec::new();
         let surroundings = Surroundings {
             state: &self.state,
@@ -217,19 +220,30 @@ impl CheckEnvironment for Surroundings<'_> {
             None if self.awaited.iter().any(|prefix| name.starts_with(prefix.as_str())) => {
                 ToolStatus::Unknown
             }
-            None if self.looked_for.get() == 0 => ToolStatus::Missing(Vec::new()),
-            None => {
-                self.looked_for.set(self.looked_for.get() - 1);
-                let near = catalog.similar(name, |entry| policy.shows(entry));
-                let near = near.iter().filter(|near| {
-                    !is_assumed_available(near.as_str()) || is_assumed_available(name)
-                });
-                ToolStatus::Missing(near.map(ToString::to_string).collect())
-            }
+            None => self.missing(name),
         }
     }
 
     fn workflow(&self, name: &str) -> Option<&Workflow> {
         self.workflows.get(name).map(|workflow| &**workflow)
+    }
+}
+
+impl Surroundings<'_> {
+    /// Why a tool cannot be called, or the names that are similar to it.
+    fn missing(&self, name: &str) -> ToolStatus<'static> {
+        if let Some((reason, hint)) = unavailable_tools::reason(self.state, name) {
+            return ToolStatus::Unavailable { reason, hint };
+        }
+        if self.looked_for.get() == 0 {
+            return ToolStatus::Missing(Vec::new());
+        }
+        self.looked_for.set(self.looked_for.get() - 1);
+        let GatewaySnapshot { catalog, policy, .. } = self.state;
+        let near = catalog.similar(name, |entry| policy.shows(entry));
+        let near = near
+            .iter()
+            .filter(|near| !is_assumed_available(near.as_str()) || is_assumed_available(name));
+        ToolStatus::Missing(near.map(ToString::to_string).collect())
     }
 }

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     events::Reason,
     reconcile::{Edit, ServiceEdit},
+    unavailable_tools,
 };
 
 /// The pause between stop and start of a service without a restart tool.
@@ -94,12 +95,15 @@ impl Services {
                 "ServiceClass {class_name} not found: service class {class_name} not found"
             ));
         };
-        let missing = missing_tools(&self.inner.deps.state.borrow(), &class.spec);
+        let state = self.inner.deps.state.borrow().clone();
+        let missing = missing_tools(&state, &class.spec);
         if !missing.is_empty() {
-            return refused(format!(
+            let said = format!(
                 "ServiceClass {class_name} is not available (missing required tools): {}",
                 missing.join(", ")
-            ));
+            );
+            let hints = unavailable_tools::hints(&state, &missing);
+            return refused([vec![said], hints].concat().join("\n"));
         }
         let args = match arguments::with_defaults(&class.spec.args, args) {
             Ok(args) => args,

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    fake::{Fake, Plan, Said},
+    fake::{Fake, Plan, Said, permanent, unauthorized},
     rig::{REMOTE, Rig},
 };
 
@@ -556,4 +556,115 @@ async fn a_caller_that_leaves_at_the_beginning_leaves_a_record() {
     let list = timeout(Duration::from_secs(60 * 60), ended).await.unwrap();
     assert_eq!(list["total"], 1);
     assert_eq!(rig.fake.called(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_tool_says_what_to_do_about_its_server() {
+    const STEPS: &str = "steps:
+  - {id: a, tool: x_locked_open}
+  - {id: b, tool: x_broken_read}
+  - {id: c, tool: x_new_read}
+  - {id: d, tool: x_off_read}
+  - {id: e, tool: x_kube_pods, args: {cluster: lab}}
+  - {id: f, tool: x_nothing}
+";
+    let fake = Fake::default();
+    fake.plan("locked", [unauthorized()]);
+    fake.plan("lab", [unauthorized()]);
+    fake.plan("broken", [permanent()]);
+    let files = [
+        ("mcpservers/locked.yaml", REMOTE),
+        ("mcpservers/broken.yaml", REMOTE),
+        ("mcpservers/new.yaml", "url: http://h/mcp\napproval: pending\n"),
+        ("mcpservers/off.yaml", "url: http://h/mcp\nautoStart: false\n"),
+        (
+            "mcpservers/lab.yaml",
+            "url: http://h/mcp\nfamily: {name: kube, instanceArg: cluster}\nauth: {forwardToken: true}\n",
+        ),
+        ("workflows/w.yaml", STEPS),
+    ];
+    let rig = Rig::with(fake, &files);
+    for (server, state) in [
+        ("locked", "auth_required"),
+        ("lab", "auth_required"),
+        ("broken", "failed"),
+        ("new", "awaiting_approval"),
+    ] {
+        rig.until_is(server, state).await;
+    }
+    let locked = r#"log in with core_auth_login {"server": "locked"}"#;
+    let sso = "it uses your login at this gateway: log in to the gateway again";
+    let approve = "an operator must approve it first: `muster approve mcpserver new`";
+    let off = r#"to start it: core_service_start {"name": "off"}"#;
+    let retry = "it is tried again at ";
+
+    let said = rig.call("workflow_w", json!({})).await;
+    let mut lines = said.lines();
+    for expect in [
+        "E: workflow w is not available (missing required tools)",
+        "x_locked_open: server locked is unavailable (auth_required)",
+        "x_broken_read: server broken is unavailable (failed: command not found)",
+        "x_new_read: server new is unavailable (awaiting_approval)",
+        "x_off_read: server off is unavailable (disconnected)",
+        "x_kube_pods: server lab is unavailable (auth_required)",
+        "and 1 more",
+        &format!("hint: {locked}"),
+        &format!("hint: {retry}"),
+        &format!("hint: {approve}"),
+        &format!("hint: {off}"),
+        &format!("hint: {sso}"),
+    ] {
+        let line = lines.next().unwrap();
+        assert!(line.starts_with(expect), "{expect}: {said}");
+    }
+    assert_eq!(lines.next(), None, "{said}");
+
+    for tool in ["core_workflow_available", "core_workflow_get"] {
+        let reply = rig.ask(tool, json!({"name": "w"})).await;
+        assert_eq!(reply["missing_tools"].as_array().unwrap().len(), 6, "{reply}");
+        let servers = reply["unavailable"].as_array().unwrap();
+        let named: Vec<_> = servers.iter().map(|server| &server["server"]).collect();
+        assert_eq!(named, ["locked", "broken", "new", "off", "lab"], "{reply}");
+        assert_eq!(servers[0]["hint"], locked);
+        assert_eq!(servers[1]["reason"], "command not found");
+    }
+
+    let steps = json!([
+        {"id": "a", "tool": "x_locked_open"}, {"id": "b", "tool": "x_broken_read"},
+        {"id": "c", "tool": "x_new_read"}, {"id": "d", "tool": "x_nothing"}]);
+    for (tool, name) in [("core_workflow_validate", "v"), ("core_workflow_create", "c")] {
+        let said = rig.call(tool, json!({"name": name, "steps": steps})).await;
+        for expect in [
+            "warning: steps.0.tool: `x_locked_open` cannot be called: server locked is unavailable (auth_required)",
+            &format!("hint: {locked}"),
+            "warning: steps.1.tool: `x_broken_read` cannot be called: server broken is unavailable (failed: command not found)",
+            &format!("hint: {approve}"),
+            "warning: steps.3.tool: there is no tool `x_nothing`: the workflow is not available",
+            "hint: find its name with filter_tools",
+        ] {
+            assert!(said.contains(expect), "{expect}: {said}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_class_says_what_to_do_about_its_servers() {
+    const CLASS: &str = "args: {}
+serviceConfig:
+  defaultName: s
+  lifecycleTools: {start: {tool: x_locked_open}, stop: {tool: x_locked_close}}
+";
+    let fake = Fake::default();
+    fake.plan("locked", [unauthorized()]);
+    let files = [("mcpservers/locked.yaml", REMOTE), ("serviceclasses/c.yaml", CLASS)];
+    let rig = Rig::with(fake, &files);
+    rig.until_is("locked", "auth_required").await;
+    for tool in ["core_serviceclass_available", "core_serviceclass_get"] {
+        let reply = rig.ask(tool, json!({"name": "c"})).await;
+        assert_eq!(reply["unavailable"][0]["server"], "locked", "{reply}");
+        assert_eq!(reply["unavailable"].as_array().unwrap().len(), 1, "{reply}");
+    }
+    let said = rig.call("core_service_create", json!({"serviceClassName": "c", "name": "s"})).await;
+    assert!(said.contains("(missing required tools): x_locked_open, x_locked_close\n"), "{said}");
+    assert!(said.contains(r#"hint: log in with core_auth_login {"server": "locked"}"#), "{said}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{
     call::Caller,
-    catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry},
+    catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry, family::ServerFamily},
     effect::Effect,
     name::BackendName,
     policy::{DefaultAccess, Policy, Rule},
@@ -260,4 +260,38 @@ fn servers_that_require_a_login_are_listed_with_the_tool_for_it() {
     // A login at the server itself does not help where single sign-on is used.
     let others = listed["unavailable"].as_array().unwrap();
     assert_eq!(others.iter().map(|other| &other["server"]).collect::<Vec<_>>(), ["sso"]);
+}
+
+#[test]
+fn members_of_a_family_that_are_absent_say_what_to_do() {
+    let login = plain("core", "core_auth_login", "Log in", START);
+    let start = plain("core", "core_service_start", "Start a service", START);
+    let gateway = Gateway::new().with_tools("core", vec![login, start], "{}");
+    let member = |server: &str| {
+        let family = ServerFamily {
+            name: "store".to_owned(),
+            instance_arg: "place".to_owned(),
+            prefix: "x".to_owned(),
+        };
+        source(server, &[READ]).in_family(family)
+    };
+    let family_prefix = Some("x_store_".to_owned());
+    let vault = Absent { family_prefix, ..absent("vault", ServerCondition::AuthRequired) };
+    gateway.change(|state| {
+        state.absent = Arc::new([("x_vault_".to_owned(), vault.clone())].into());
+    });
+    let login = r#"hint: log in with core_auth_login {"server": "vault"}"#;
+    let call = r#"{"name":"x_store_read","arguments":{"place":"vault"}}"#;
+    let alone = gateway.text("call_tool", call);
+    assert!(alone.contains("tool not found: x_store_read"), "{alone}");
+    assert!(alone.contains(&login.replace('"', r#"\""#)), "{alone}");
+    gateway.change(|state| state.catalog = state.catalog.with(member("shelf")));
+    let beside = gateway.text("call_tool", call);
+    for expect in [
+        r#"tool x_store_read is not available on server \"vault\" (available: shelf)"#,
+        "failed to connect to server vault: user not authenticated to server vault",
+        &login.replace('"', r#"\""#),
+    ] {
+        assert!(beside.contains(expect), "{expect}: {beside}");
+    }
 }

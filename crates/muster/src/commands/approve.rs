@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use super::{
     completion,
     gateway_args::{GatewayArgs, one},
-    next_step, resource_kinds,
+    resource_kinds,
 };
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat},
+    output::{Printer, format::OutputFormat, next_step},
     process,
 };
 

@@ -3,19 +3,19 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::{
-    Availability,
-    service::{ServiceHealth, ServiceStatus},
-};
+use muster_api::{Availability, UnavailableServer, service::ServiceStatus};
 use muster_client::remote::tool_response::ToolResponse;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, one},
-    next_step,
+    gateway_args::{GatewayArgs, as_commands, one},
     resource_kinds::{self, ResourceKind},
 };
-use crate::{error::CommandError, output, process};
+use crate::{
+    error::CommandError,
+    output::{self, next_step},
+    process,
+};
 
 /// Check whether a server, a workflow or a service class can be used now
 ///
@@ -37,10 +37,10 @@ pub(crate) struct Check {
 }
 
 /// What to do about a resource that cannot be used, by the reply about it; nothing if it can.
-type NextStep = fn(&ToolResponse) -> Option<String>;
+type NextSteps = fn(&ToolResponse) -> Vec<String>;
 
 pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
-    let (tool, next_step): (&str, NextStep) =
+    let (tool, next_steps): (&str, NextSteps) =
         match resource_kinds::find(&args.kind, resource_kinds::CHECKED)? {
             ResourceKind::ServiceClass => ("core_serviceclass_available", tools),
             ResourceKind::Workflow => ("core_workflow_available", tools),
@@ -51,11 +51,11 @@ pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
         let response = session.call(tool, &one("name", &args.name)).await;
         let done = response.and_then(|response| {
             session.print(tool, &response)?;
-            let Some(step) = next_step(&response) else { return Ok(ExitCode::SUCCESS) };
+            let steps = next_steps(&response);
             if !args.gateway.quiet {
-                output::hint(&step);
+                steps.iter().for_each(|step| output::hint(step));
             }
-            Ok(ExitCode::FAILURE)
+            Ok(if steps.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         });
         session.close().await;
         done
@@ -63,13 +63,18 @@ pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
 }
 
 /// What to do about a workflow or a service class that cannot be used; nothing if it can.
-fn tools(response: &ToolResponse) -> Option<String> {
-    let is_available = response.reply("available").is_ok_and(|reply: Availability| reply.available);
-    (!is_available).then(|| next_step::FOR_MISSING_TOOLS.to_owned())
+fn tools(response: &ToolResponse) -> Vec<String> {
+    let reply = response.reply("available").unwrap_or_else(|_| Availability::default());
+    if reply.available {
+        return Vec::new();
+    }
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
+    let hints: Vec<String> = reply.unavailable.iter().filter_map(hint).collect();
+    if hints.is_empty() { vec![next_step::FOR_MISSING_TOOLS.to_owned()] } else { hints }
 }
 
 /// What to do about a server that cannot be used; nothing if it can.
-fn server(response: &ToolResponse) -> Option<String> {
+fn server(response: &ToolResponse) -> Vec<String> {
     let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
-    (status.health != ServiceHealth::Healthy).then(|| next_step::for_server(&status))
+    next_step::for_server(&status).into_iter().collect()
 }

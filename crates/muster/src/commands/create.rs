@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use super::{
     completion,
     gateway_args::{GatewayArgs, GatewaySession, one},
-    next_step, resource_kinds,
+    resource_kinds,
     tool_args::ToolArgs,
 };
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat},
+    output::{Printer, format::OutputFormat, next_step},
     process,
 };
 

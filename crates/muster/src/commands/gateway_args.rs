@@ -70,7 +70,7 @@ pub(crate) struct GatewayArgs {
 pub(crate) struct GatewaySession {
     pub(crate) remote: Remote,
     pub(crate) style: OutputStyle,
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 impl GatewayArgs {
@@ -198,7 +198,17 @@ impl GatewaySession {
         match response.content.first() {
             None if self.quiet => Ok(()),
             None => printer.line("No results"),
-            Some(ContentBlock::Text(text)) => printer.line(&reply::text(tool, text, self.style)?),
+            Some(ContentBlock::Text(text)) => {
+                let shown = reply::text(tool, text, self.style)?;
+                let is_plain = shown == *text && !text.starts_with(['{', '[']);
+                let for_people =
+                    matches!(self.style.format, OutputFormat::Table | OutputFormat::Wide);
+                printer.line(&if for_people && is_plain && tool.starts_with("core_") {
+                    with_commands(&shown)
+                } else {
+                    shown
+                })
+            }
             Some(_) => Err(CommandError::new("content is not text")),
         }
     }
@@ -224,8 +234,17 @@ pub(crate) fn refusal(text: &str) -> CommandError {
     hints.map(as_commands).fold(error, CommandError::hint)
 }
 
+/// A reply with commands in place of meta-tools in its hints.
+fn with_commands(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("hint: ") {
+        Some(hint) => format!("hint: {}", as_commands(hint)),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// A hint for agents with commands in place of meta-tools and their arguments.
-fn as_commands(hint: &str) -> String {
+pub(crate) fn as_commands(hint: &str) -> String {
     let hint = hint.replace("filter_tools", "`muster search`");
     let Some(at) = hint.find('{') else { return hint };
     let (said, arguments) = hint.split_at(at);
@@ -233,6 +252,11 @@ fn as_commands(hint: &str) -> String {
         && let Ok(login) = serde_json::from_str::<Login<'_>>(arguments)
     {
         return format!("{said}`muster auth login --server {}`", shell_quoted(&login.server));
+    }
+    if let Some(said) = said.strip_suffix("core_service_start ")
+        && let Ok(start) = serde_json::from_str::<Start<'_>>(arguments)
+    {
+        return format!("{said}`muster start service {}`", shell_quoted(&start.name));
     }
     let Ok(call) = serde_json::from_str::<Call<'_>>(arguments) else { return hint };
     let arguments = shell_quoted(call.arguments.get());
@@ -245,6 +269,14 @@ fn as_commands(hint: &str) -> String {
 struct Login<'a> {
     #[serde(borrow)]
     server: Cow<'a, str>,
+}
+
+/// The arguments of `core_service_start` in a hint.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Start<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 /// A call in a hint, ready for `call_tool`.
@@ -286,7 +318,7 @@ pub(crate) fn one(key: &'static str, value: &str) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_commands, failed_execution};
+    use super::{as_commands, failed_execution, with_commands};
 
     #[test]
     fn hints_for_agents_become_commands() {
@@ -300,11 +332,23 @@ mod tests {
                 r#"log in with core_auth_login {"server": "a"}"#,
                 "log in with `muster auth login --server a`",
             ),
+            (
+                r#"it is tried again at 9:00; to try now: core_service_start {"name": "my server"}"#,
+                "it is tried again at 9:00; to try now: `muster start service 'my server'`",
+            ),
             ("write {this}", "write {this}"),
             ("`nam` is called `name`", "`nam` is called `name`"),
         ] {
             assert_eq!(as_commands(hint), command);
         }
+    }
+
+    #[test]
+    fn hints_of_replies_become_commands() {
+        assert_eq!(
+            with_commands("done\nhint: find its name with filter_tools\nsee filter_tools"),
+            "done\nhint: find its name with `muster search`\nsee filter_tools"
+        );
     }
 
     #[test]

@@ -5,14 +5,21 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_api::{UnavailableServer, mcp_server::McpServerInfo, service::ServiceStatus};
+use muster_client::remote::tool_response::ToolResponse;
+use serde::Deserialize;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, GatewaySession},
+    gateway_args::{GatewayArgs, GatewaySession, as_commands},
     resource_kinds::{self, ResourceKind},
     resource_verb::call,
 };
-use crate::{error::CommandError, process};
+use crate::{
+    error::CommandError,
+    output::{self, format::OutputFormat, next_step},
+    process,
+};
 
 /// Show one server, service, workflow, tool or other resource in full
 #[derive(Debug, Args)]
@@ -59,5 +66,40 @@ async fn show(
         ResourceKind::Resource => return mcp_items::resource(session, name).await,
         ResourceKind::Prompt => return mcp_items::prompt(session, name).await,
     };
-    call(session, kind, tool, (key, name)).await
+    let response = call(session, kind, tool, (key, name)).await?;
+    if session.quiet || !matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) {
+        return Ok(());
+    }
+    let steps = match kind {
+        ResourceKind::McpServer => server(&response),
+        ResourceKind::Service => service(&response),
+        ResourceKind::Workflow | ResourceKind::ServiceClass => tools(&response),
+        _ => Vec::new(),
+    };
+    steps.iter().for_each(|step| output::hint(step));
+    Ok(())
+}
+
+fn server(response: &ToolResponse) -> Vec<String> {
+    let server: McpServerInfo = response.reply("core_mcpserver_get").unwrap_or_default();
+    next_step::for_info(&server).into_iter().collect()
+}
+
+/// What to do about an MCP server. Other services start and stop by themselves, or by their owner.
+fn service(response: &ToolResponse) -> Vec<String> {
+    let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
+    let is_server = status.service_type == "MCPServer";
+    next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
+}
+
+/// What to do about the servers of missing tools.
+fn tools(response: &ToolResponse) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Lacking {
+        unavailable: Vec<UnavailableServer>,
+    }
+    let lacking: Lacking = response.reply("unavailable").unwrap_or_default();
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
+    lacking.unavailable.iter().filter_map(hint).collect()
 }

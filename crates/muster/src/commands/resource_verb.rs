@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use muster_api::error::ErrorKind;
+use muster_client::remote::tool_response::ToolResponse;
 
 use super::{
     gateway_args::{GatewayArgs, GatewaySession, one},
@@ -42,10 +43,11 @@ pub(super) async fn call(
     kind: ResourceKind,
     tool: &str,
     (key, name): (&'static str, &str),
-) -> Result<(), CommandError> {
+) -> Result<ToolResponse, CommandError> {
     let response = session.request(tool, &one(key, name)).await?;
     if !response.failed {
-        return session.print(tool, &response);
+        session.print(tool, &response)?;
+        return Ok(response);
     }
     let error = session.failure(tool, &response);
     match response.error_kind() {

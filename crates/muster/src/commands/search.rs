@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_client::inventory::{ToolInfo, ToolPage, UnavailableServer};
+use muster_api::UnavailableServer;
+use muster_client::inventory::{MAX_TOKENS, ToolInfo, ToolPage};
 use muster_core::json::raw;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::gateway_args::{GatewayArgs, GatewaySession};
+use super::gateway_args::{GatewayArgs, GatewaySession, as_commands};
 use crate::{
     error::CommandError,
     output::{
-        self, Printer,
+        self, Printer, next_step,
         table::{self, Column},
     },
     process,
@@ -97,7 +98,8 @@ impl Reply {
 }
 
 async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandError> {
-    let arguments = json!({"query": args.words.join(" "), "limit": args.limit});
+    let query = args.words.join(" ");
+    let arguments = json!({"query": query, "limit": args.limit, "max_tokens": MAX_TOKENS});
     let response = session.call("filter_tools", &raw(&arguments)).await?;
     // A gateway without tools replies with a sentence.
     let page: ToolPage = response.reply("filter_tools").unwrap_or_default();
@@ -112,7 +114,7 @@ async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandErro
         output::hint(&doubt);
     }
     for server in &reply.unavailable {
-        output::warn(&server.sentence());
+        output::warn(&next_step::unavailable(server, as_commands));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::{
     output::{
         Printer,
         format::{OutputFormat, OutputStyle},
-        properties, yaml,
+        next_step, properties, yaml,
     },
     process,
 };
@@ -79,6 +79,8 @@ struct ServerProblem {
     state: ServerState,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
 }
 
 pub(crate) fn run(args: &Status) -> Result<ExitCode, CommandError> {
@@ -139,6 +141,9 @@ async fn servers(url: &str) -> Result<ServerCounts, RemoteError> {
         .into_iter()
         .filter(|server| !server.state.is_up())
         .map(|server| ServerProblem {
+            // The message about a state names the next step.
+            hint: next_step::for_info(&server)
+                .filter(|_| !server.error.is_empty() || server.status_message.is_empty()),
             name: server.name,
             state: server.state,
             reason: if server.error.is_empty() { server.status_message } else { server.error },
@@ -165,9 +170,10 @@ fn table(status: &GatewayStatus, style: OutputStyle) -> String {
         let counts = format!("{up} of {total} up");
         let place = rows.iter().position(|(name, _)| name == "config").unwrap_or(rows.len());
         let down = down.iter().map(|server| {
-            let ServerProblem { name, state, reason } = server;
+            let ServerProblem { name, state, reason, hint } = server;
             let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            ("down".to_owned(), format!("{name} ({}){reason}", state.as_str()))
+            let hint = hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default();
+            ("down".to_owned(), format!("{name} ({}){reason}{hint}", state.as_str()))
         });
         let new: Vec<(String, String)> =
             std::iter::once(("servers".to_owned(), counts)).chain(down).collect();

@@ -60,6 +60,27 @@ fn a_login_at_one_server() {
     .assert_eq(&said.concat());
 }
 
+/// The state of the server is that of everybody: a login is one user's own.
+#[test]
+fn a_server_that_the_user_is_logged_in_to_can_be_used() {
+    let world = World::new(&["vault"]);
+    world.browse(&["auth", "login"], 1);
+    let (check, get) = (["check", "mcpserver", "vault"], ["get", "mcpserver", "vault"]);
+    let (list, service) = (["list", "mcpservers"], ["get", "service", "vault"]);
+    let login = "log in with `muster auth login --server vault`";
+    let said = world.run(&check);
+    assert!(said.contains(login) && said.ends_with("exit 1\n"), "{said}");
+    for words in [&get[..], &list, &service] {
+        let said = world.run(words);
+        assert!(said.contains(login) && said.ends_with("exit 0\n"), "{said}");
+    }
+    world.browse(&["auth", "login", "--server", "vault"], 1);
+    for words in [&check[..], &get, &list, &service] {
+        let said = world.run(words);
+        assert!(!said.contains("log in with") && said.ends_with("exit 0\n"), "{said}");
+    }
+}
+
 #[test]
 fn a_logout_ends_the_login_at_the_gateway() {
     let world = World::new(&["vault"]);

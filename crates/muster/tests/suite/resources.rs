@@ -354,7 +354,8 @@ fn workflows_and_service_classes() {
             available       Unavailable
             name            deploy
             missing tools   x_github_greet
-            stderr: hint: servers that are down are in `muster list mcpservers --all`; find tools with `muster search`
+            servers         github (Stopped)
+            stderr: hint: to start it: `muster start service github`
             exit 1
             $ muster start service github
             Successfully started service 'github'

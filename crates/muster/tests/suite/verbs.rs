@@ -169,7 +169,7 @@ fn resources_are_created_restarted_and_deleted() {
             $ muster create workflow two --step x_nobody_tool
             Workflow created successfully
             warning: steps.0.tool: there is no tool `x_nobody_tool`: the workflow is not available
-            hint: find its name with filter_tools
+            hint: find its name with `muster search`
             $ muster create workflow --filename [HOME]/twice.yaml
             Workflow created successfully
             $ muster create serviceclass --filename [HOME]/twice.yaml

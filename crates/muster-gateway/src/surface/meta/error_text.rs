@@ -4,7 +4,7 @@ use muster_core::{
     arguments::ArgumentProblem,
     call::{CallError, Role},
     catalog::ToolAudience,
-    json::Raw,
+    json::{Raw, RawObject},
     name::BackendName,
     repair::advice::{self, Advice, SchemaFragment},
     suggest,
@@ -14,7 +14,7 @@ use muster_workflow::TOOL_PREFIX;
 use serde_json::value::RawValue;
 
 use super::{Meta, budget::Budget, unavailable::Unavailable};
-use crate::{absent::Absent, dispatch::GatewaySnapshot};
+use crate::{absent::Absent, condition::ServerCondition, dispatch::GatewaySnapshot};
 
 /// The longest description of a problem, in characters: it may quote the caller.
 const MAX_PROBLEM: usize = 300;
@@ -52,8 +52,18 @@ pub(super) fn error(
         CallError::Unavailable { .. } | CallError::Upstream { .. } => {
             format!("failed to call tool: {error}")
         }
+        CallError::Instance(said) => match selected(state, arguments) {
+            Some(absent) if absent.condition == ServerCondition::AuthRequired => {
+                let server = &absent.server;
+                let why = format!(
+                    "failed to connect to server {server}: user not authenticated to server {server}"
+                );
+                lines(&[said.clone(), why, format!("hint: {}", absent.hint(state))])
+            }
+            Some(absent) => lines(&[said.clone(), not_connected(state, absent)]),
+            None => said.clone(),
+        },
         CallError::InvalidPolicy { .. }
-        | CallError::Instance(_)
         | CallError::Destructive { .. }
         | CallError::ExcessiveEffect(_)
         | CallError::TooDeep { .. } => error.to_string(),
@@ -137,6 +147,12 @@ fn unknown(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
         return not_connected(state, absent);
     }
+    // Whether a family has it is only known if one of its servers is connected.
+    let family = state.absent_servers_of(name).into_iter();
+    if let Some(member) = family.into_iter().find(|member| !member.condition.is_down()) {
+        let said = format!("tool not found: {}", shortened(name));
+        return lines(&[said, not_connected(state, member)]);
+    }
     if let Some(workflow) = name.strip_prefix(TOOL_PREFIX) {
         let said = format!("workflow {} not found", shortened(workflow));
         return lines(&[said, nearest(meta, state, name)]);
@@ -162,6 +178,15 @@ fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
     let absent = state.absent.iter().filter(|(_, absent)| !absent.condition.is_down());
     let of_name = absent.filter(|(start, _)| name.starts_with(start.as_str()));
     of_name.max_by_key(|(start, _)| start.len()).map(|(_, absent)| absent)
+}
+
+/// The absent member of a family that the arguments of a call select.
+fn selected<'a>(state: &'a GatewaySnapshot, arguments: &RawValue) -> Option<&'a Absent> {
+    let given = RawObject::parse(arguments)?;
+    let mut members = state.absent.values().filter(|absent| absent.family_prefix.is_some());
+    members.find(|absent| {
+        given.iter().any(|(key, _)| given.get_text(key).as_deref() == Some(absent.server.as_str()))
+    })
 }
 
 fn not_connected(state: &GatewaySnapshot, absent: &Absent) -> String {

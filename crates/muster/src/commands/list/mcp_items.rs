@@ -9,10 +9,13 @@ use serde::Serialize;
 
 use super::List;
 use crate::{
-    commands::{gateway_args::GatewaySession, resource_kinds::ResourceKind},
+    commands::{
+        gateway_args::{GatewaySession, as_commands},
+        resource_kinds::ResourceKind,
+    },
     error::CommandError,
     output::{
-        self, Printer,
+        self, Printer, next_step,
         table::{self, Column},
     },
 };
@@ -119,7 +122,9 @@ pub(super) async fn list(
         _ => {
             let page = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
             print(session, fits, page.tools, TOOLS, tool, ("tool", "tools"))?;
-            page.unavailable.iter().for_each(|server| output::warn(&server.sentence()));
+            for server in &page.unavailable {
+                output::warn(&next_step::unavailable(server, as_commands));
+            }
             Ok(())
         }
     }

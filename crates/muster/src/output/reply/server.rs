@@ -1,13 +1,14 @@
 //! MCP servers.
 
-use muster_api::mcp_server::{
-    McpServerInfo, McpServerList, McpServerSession, ServerLog, ServerLogLine,
+use muster_api::{
+    mcp_server::{McpServerInfo, McpServerList, McpServerSession, ServerLog, ServerLogLine},
+    state::ServerState,
 };
 
 use super::{ReplyView, time, title};
 use crate::output::{
     format::OutputStyle,
-    properties,
+    next_step, properties,
     table::{self, Column},
 };
 
@@ -60,22 +61,28 @@ impl ReplyView for McpServerList {
             servers => table::list(COLUMNS, servers, style),
         }];
         page.extend(self.hint.clone());
-        let has_failed =
-            |server: &&McpServerInfo| server.consecutive_failures > 0 || server.call_failures > 0;
-        let failed = self.mcp_servers.iter().filter(has_failed);
-        let failed: Vec<String> = failed.map(attention).collect();
-        if !failed.is_empty() {
-            page.push(format!("Servers requiring attention:\n{}", failed.join("\n")));
+        let attention: Vec<String> = self.mcp_servers.iter().filter_map(attention).collect();
+        if !attention.is_empty() {
+            page.push(format!("Servers requiring attention:\n{}", attention.join("\n")));
         }
         page.join("\n\n")
     }
 }
 
-fn attention(server: &McpServerInfo) -> String {
+/// Why a server cannot be used, and what to do; nothing if it can, or was stopped on purpose.
+fn attention(server: &McpServerInfo) -> Option<String> {
+    let has_failed = server.consecutive_failures > 0 || server.call_failures > 0;
+    if server.state == ServerState::AuthRequired && !has_failed {
+        return next_step::for_info(server)
+            .map(|step| format!("  {}: It requires a login: {step}", server.name));
+    }
+    if !has_failed && server.state != ServerState::AwaitingApproval {
+        return None;
+    }
     let reasons = [&server.status_message, &server.error];
     let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
     let reasons = reasons.map(|reason| reason.lines().collect::<Vec<_>>().join("\n    "));
-    format!("  {}: {}", server.name, reasons.collect::<Vec<_>>().join(": "))
+    Some(format!("  {}: {}", server.name, reasons.collect::<Vec<_>>().join(": ")))
 }
 
 impl ReplyView for McpServerInfo {
@@ -125,25 +132,39 @@ mod tests {
         let reply = json!({"hint": "see --all", "mcpServers": [
             {"name": "a", "type": "sse", "url": "http://k/mcp", "state": "Connected", "autoStart": true,
              "sessionStatus": "auth_required"},
+            {"name": "c", "type": "sse", "url": "http://l/mcp", "state": "Auth Required", "sessionStatus": "auth_required"},
+            {"name": "d", "type": "sse", "url": "http://m/mcp", "state": "Auth Required", "sessionStatus": "connected"},
+            {"name": "e", "type": "stdio", "command": "e", "state": "Awaiting Approval", "statusMessage": "not approved"},
+            {"name": "f", "type": "stdio", "command": "f", "state": "Stopped"},
             {"name": "b", "type": "stdio", "command": "b-mcp", "args": ["-x"], "state": "Failed",
              "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"}]});
         expect![[r"
-            NAME   STATE       TYPE    AUTOSTART
-            a      Connected   sse     Yes
-            b      Failed      stdio   No
+            NAME   STATE               TYPE    AUTOSTART
+            a      Connected           sse     Yes
+            c      Auth Required       sse     No
+            d      Auth Required       sse     No
+            e      Awaiting Approval   stdio   No
+            f      Stopped             stdio   No
+            b      Failed              stdio   No
 
             see --all
 
             Servers requiring attention:
+              c: It requires a login: log in with `muster auth login --server c`
+              e: not approved
               b: no route: it ended:
                 no such module"]]
         .assert_eq(&shown("core_mcpserver_list", &reply, OutputFormat::Table));
         let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
-        let wide: Vec<&str> = wide.lines().take(3).collect();
+        let wide: Vec<&str> = wide.lines().take(7).collect();
         expect![[r#"
-            NAME   STATE       TYPE    AUTOSTART   SESSION         ENDPOINT       ERROR
-            a      Connected   sse     Yes         Auth Required   http://k/mcp   -
-            b      Failed      stdio   No          -               b-mcp -x       it ended: no such module"#]]
+            NAME   STATE               TYPE    AUTOSTART   SESSION         ENDPOINT       ERROR
+            a      Connected           sse     Yes         Auth Required   http://k/mcp   -
+            c      Auth Required       sse     No          Auth Required   http://l/mcp   -
+            d      Auth Required       sse     No          Connected       http://m/mcp   -
+            e      Awaiting Approval   stdio   No          -               e              not approved
+            f      Stopped             stdio   No          -               f              -
+            b      Failed              stdio   No          -               b-mcp -x       it ended: no such module"#]]
         .assert_eq(&wide.join("\n"));
     }
 

@@ -1,13 +1,14 @@
 //! Services, service classes, and whether they can be used.
 
 use muster_api::{
-    Availability,
+    Availability, UnavailableServer,
     service::{ServiceHealth, ServiceInfo, ServiceList, ServiceStatus},
     service_class::{ClassArg, LifecycleToolInfo, ServiceClassInfo, ServiceClassList},
 };
+use muster_core::text::shell_quoted;
 use serde_json::{Value, json};
 
-use super::{ReplyView, section, state_word};
+use super::{ReplyView, section, state_word, title};
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -80,6 +81,17 @@ impl ReplyView for ServiceInfo {
     }
 }
 
+/// The servers whose tools are missing, with their states, as a row.
+pub(super) fn unavailable(servers: &[UnavailableServer]) -> Option<(String, String)> {
+    let line = |server: &UnavailableServer| {
+        let UnavailableServer { server, state, reason, .. } = server;
+        let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("{server} ({}){reason}", title(state))
+    };
+    let lines: Vec<String> = servers.iter().map(line).collect();
+    (!lines.is_empty()).then(|| ("servers".to_owned(), lines.join("\n")))
+}
+
 impl ReplyView for Availability {
     fn show(&self, style: OutputStyle) -> String {
         let available = if self.available { "Available" } else { "Unavailable" };
@@ -90,6 +102,7 @@ impl ReplyView for Availability {
         if !self.missing_tools.is_empty() {
             rows.push(("missing tools".to_owned(), self.missing_tools.join("\n")));
         }
+        rows.extend(unavailable(&self.unavailable));
         properties::of_rows(["property", "value"], rows, style)
     }
 }
@@ -111,7 +124,19 @@ impl ReplyView for ServiceClassList {
     fn show(&self, style: OutputStyle) -> String {
         match self.service_classes.as_deref().unwrap_or_default() {
             [] => "No service classes found".to_owned(),
-            classes => table::list(CLASS_COLUMNS, &sorted(classes, |class| &class.name), style),
+            classes => {
+                let classes = sorted(classes, |class| &class.name);
+                let table = table::list(CLASS_COLUMNS, &classes, style);
+                let lacking = classes.iter().find(|class| !class.available);
+                match lacking.map(|class| shell_quoted(&class.name)) {
+                    Some(name) => {
+                        format!(
+                            "{table}\n\nWhy one is unavailable: muster check serviceclass {name}"
+                        )
+                    }
+                    None => table,
+                }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use muster_api::stats::Stats;
 
-use super::{ReplyView, title};
+use super::{ReplyView, state_word};
 use crate::output::format::OutputStyle;
 
 impl ReplyView for Stats {
@@ -27,7 +27,7 @@ pub fn table(stats: &Stats, before: Option<&Stats>) -> String {
         ),
         String::new(),
         format!(
-            "{:<width$}  {:<12} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10} {:>10} {:>10}",
+            "{:<width$}  {:<17} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10} {:>10} {:>10}",
             "BACKEND",
             "STATE",
             "TOOLS",
@@ -45,9 +45,9 @@ pub fn table(stats: &Stats, before: Option<&Stats>) -> String {
         let old = before.and_then(|stats| stats.backends.iter().find(|old| old.name == row.name));
         let new = before.map(|_| row.calls.saturating_sub(old.map_or(0, |old| old.calls)));
         lines.push(format!(
-            "{:<width$}  {:<12} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10.1} {:>10.1} {:>10.1}",
+            "{:<width$}  {:<17} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10.1} {:>10.1} {:>10.1}",
             row.name.trim_end_matches('/'),
-            title(row.state.as_str()),
+            state_word(row.state),
             row.tools,
             row.calls,
             new.map_or_else(|| "-".to_owned(), |new| new.to_string()),

@@ -4,11 +4,12 @@ use muster_api::{
     execution::{ExecutionList, ExecutionReply, RunRecord, RunSummary, StepReply},
     workflow::{WorkflowArgInfo, WorkflowInfo, WorkflowList, WorkflowStepInfo, WorkflowSummary},
 };
+use muster_core::text::shell_quoted;
 use serde_json::{Map, Value};
 
 use super::{
     ReplyView, section,
-    service::{described, details},
+    service::{described, details, unavailable},
     time, title,
 };
 use crate::output::{
@@ -29,7 +30,16 @@ impl ReplyView for WorkflowList {
     fn show(&self, style: OutputStyle) -> String {
         match self.workflows.as_slice() {
             [] => "No workflows found".to_owned(),
-            workflows => table::list(COLUMNS, workflows, style),
+            workflows => {
+                let table = table::list(COLUMNS, workflows, style);
+                let lacking = workflows.iter().find(|workflow| !workflow.available);
+                match lacking.map(|workflow| shell_quoted(&workflow.name)) {
+                    Some(name) => {
+                        format!("{table}\n\nWhy one is unavailable: muster check workflow {name}")
+                    }
+                    None => table,
+                }
+            }
         }
     }
 }
@@ -46,6 +56,7 @@ impl ReplyView for WorkflowInfo {
         if !self.missing_tools.is_empty() {
             facts.push(("missing tools".to_owned(), self.missing_tools.join("\n")));
         }
+        facts.extend(unavailable(&self.unavailable));
         if let Some(output) = &workflow.output {
             facts.push(("output".to_owned(), details(output)));
         }
