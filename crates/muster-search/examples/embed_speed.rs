@@ -25,10 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loaded = begin.elapsed();
     let tools: Vec<String> = (0..TOGETHER).map(tool).collect();
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-    let question = fastest(|| drop(model.embed(&[QUESTION])));
+    let question = mean(|| drop(model.embed(&[QUESTION])));
     let first: Vec<&str> = tools.iter().take(1).copied().collect();
-    let alone = fastest(|| drop(model.embed(&first)));
-    let together = fastest(|| drop(model.embed(&tools))) / u32::try_from(TOGETHER)?;
+    let alone = mean(|| drop(model.embed(&first)));
+    let together = mean(|| drop(model.embed(&tools))) / u32::try_from(TOGETHER)?;
     let mut out = io::stdout().lock();
     writeln!(out, "load {loaded:.1?}")?;
     writeln!(out, "question {question:.2?}, tool {alone:.2?}, tool of {TOGETHER} {together:.2?}")?;
@@ -47,12 +47,19 @@ fn tool(number: usize) -> String {
     )
 }
 
-/// The fastest of some rounds: what the work takes on a machine that does nothing else.
-fn fastest(mut work: impl FnMut()) -> Duration {
-    let rounds = (0..ROUNDS).map(|_| {
-        let begin = Instant::now();
+/// The processor time of a round, the mean of some: other work on the machine prolongs it little. Where the kernel does not tell,
+/// the time on the clock.
+fn mean(mut work: impl FnMut()) -> Duration {
+    let (clock, cpu) = (Instant::now(), cpu_time());
+    for _ in 0..ROUNDS {
         work();
-        begin.elapsed()
-    });
-    rounds.min().unwrap_or_default()
+    }
+    let cpu = cpu_time().zip(cpu).map(|(after, before)| after.saturating_sub(before));
+    cpu.unwrap_or_else(|| clock.elapsed()) / ROUNDS
+}
+
+/// The processor time of this thread so far.
+fn cpu_time() -> Option<Duration> {
+    let times = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    times.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }

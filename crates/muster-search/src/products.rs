@@ -15,7 +15,7 @@ use super::{
     search::Admit,
     shard::WHOLE,
     synonyms,
-    verdict::{Readings, is_seen},
+    verdict::{Mention, Readings, is_seen},
     words::{self, Words},
 };
 
@@ -177,9 +177,10 @@ fn is_mentioned(index: &Index, name: &str, admit: &Admit<'_>) -> bool {
     let squeezed: String = small.split_whitespace().collect();
     if is_compound(name) {
         let marked = vec![numbers(index, &compound_term(&small))];
-        return is_seen(index, &[marked], false, admit)
-            || is_seen(index, &readings(index, &small), false, admit)
-            || is_seen(index, &readings(index, name), true, admit);
+        let parts = readings(index, name);
+        return is_seen(index, &[marked], Mention::Anywhere, admit)
+            || is_seen(index, &readings(index, &small), Mention::Near, admit)
+            || parts.len() > 1 && is_seen(index, &parts, Mention::SideBySide, admit);
     }
     let without_vendor = name.split_once(' ').filter(|(vendor, _)| VENDORS.contains(vendor));
     let product = without_vendor.map(|(_, product)| product.to_owned());
@@ -187,7 +188,7 @@ fn is_mentioned(index: &Index, name: &str, admit: &Admit<'_>) -> bool {
     spellings
         .into_iter()
         .chain(product)
-        .any(|name| is_seen(index, &readings(index, &name), false, admit))
+        .any(|name| is_seen(index, &readings(index, &name), Mention::Near, admit))
 }
 
 /// The readings of each word of a name.
@@ -203,7 +204,10 @@ fn readings(index: &Index, name: &str) -> Vec<Readings> {
 #[cfg(test)]
 mod tests {
     use super::{NamedProducts, known, named};
-    use crate::{document::Document, index::Index};
+    use crate::{
+        document::{Document, Parameter},
+        index::Index,
+    };
 
     fn of(query: &str) -> NamedProducts {
         let tool = |name, description| Document { name, description, ..Document::default() };
@@ -276,6 +280,32 @@ mod tests {
         assert_eq!(absent("restart a deployment on kubernetes"), [""; 0]);
         assert_eq!(absent("run it with Apache Spark"), [""; 0]);
         assert_eq!(absent("post it in Microsoft Teams"), ["Microsoft Teams"]);
+    }
+
+    #[test]
+    fn a_product_is_mentioned_by_what_a_tool_is_about() {
+        let absent = |query: &str, document: Document<'_>| {
+            named(&Index::default().with("office", &[document]), query, &|_| true).absent
+        };
+        let described = |description| Document { description, ..Document::default() };
+        let ads = described(
+            "Logs in with Google, and counts the clicks on every link of a page that shows ads",
+        );
+        assert_eq!(absent("clicks in google ads", ads), ["Google Ads"]);
+        let listed = described("Opens files of Google Docs, Slides and Sheets");
+        assert_eq!(absent("add a row in google sheets", listed), [""; 0]);
+        let sheets =
+            Document { name: "sheets_read", server: "google-workspace", ..Document::default() };
+        assert_eq!(absent("add a row in google sheets", sheets), [""; 0]);
+        let tags = &["google"];
+        let tagged = Document { name: "sheets_read", tags, ..Document::default() };
+        assert_eq!(absent("add a row in google sheets", tagged), [""; 0]);
+        // What it takes is not what it is about.
+        let parameters =
+            &[Parameter { name: "docker_image", description: "As on Docker or OneDrive" }];
+        let deploy = Document { name: "deploy", parameters, ..Document::default() };
+        assert_eq!(absent("docker ps", deploy), ["Docker"]);
+        assert_eq!(absent("files on OneDrive", deploy), ["OneDrive"]);
     }
 
     #[test]

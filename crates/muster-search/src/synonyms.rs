@@ -37,7 +37,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// Synonyms: abbreviations, spellings, and nouns of verbs that stemming does not relate.
 const SAME_THING: &str = "
-    repo repository | k8s kubernetes kube | osm openstreetmap | db database | env environment |
+    repo repository | k8s kubernetes kube kubectl | gh github | erpnext frappe | osm openstreetmap | db database | env environment |
     config configuration configure cfg | auth authentication authenticate | login signin logon |
     img image | pic picture | vid video |
     calc calculate calculation calculator compute computation | analyze analyse analysis analytics |

@@ -8,7 +8,7 @@
 use super::{
     document_set::DocumentSet,
     field::{DocumentField, MOST},
-    index::Index,
+    index::{Index, Part},
     products::{self, NamedProducts},
     query::{Query, Term},
     search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
@@ -218,7 +218,7 @@ pub(super) fn share(query: &Query, score: f32) -> f32 {
 pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     let seen = |term: &Term| {
         let readings = term.readings.iter().map(|reading| reading.numbers.clone()).collect();
-        is_seen(index, &[readings], false, admit)
+        is_seen(index, &[readings], Mention::Anywhere, admit)
     };
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
@@ -226,50 +226,70 @@ pub(super) fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<
 /// The readings of a term, each by its number in every shard.
 pub(super) type Readings = Vec<Vec<Option<u32>>>;
 
-/// Whether a visible document has a reading of each of these terms; if they must be a compound, several terms side by side.
+/// Where a document has several terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mention {
+    /// Anywhere.
+    Anywhere,
+    /// In its texts, near each other; or in its server or tags. Parameters say what it takes, not what it is about.
+    Near,
+    /// Side by side, or in its server or tags.
+    SideBySide,
+}
+
+/// The number of other words that may be among terms that are near each other, as in "Google Docs, Slides and Sheets".
+const BETWEEN: usize = 3;
+
+/// Whether a visible document has a reading of each of these terms.
 pub(super) fn is_seen(
     index: &Index,
     terms: &[Readings],
-    must_be_compound: bool,
+    mention: Mention,
     admit: &Admit<'_>,
 ) -> bool {
-    let Some((first, others)) = terms.split_first() else { return false };
-    if must_be_compound && others.is_empty() {
-        return false;
-    }
+    let Some(first) = terms.first() else { return false };
     index.parts.iter().enumerate().any(|(at, part)| {
         let in_part = |readings: &Readings| -> Vec<u32> {
             readings.iter().filter_map(|numbers| numbers.get(at).copied().flatten()).collect()
         };
-        let others: Vec<Vec<u32>> = others.iter().map(in_part).collect();
-        let has_others = |document: u32| {
-            let has = |number: &u32| part.shard.impact(*number, document).is_some();
-            others.iter().all(|readings| readings.iter().any(has))
-        };
-        let in_order: Vec<Vec<u32>> = terms.iter().map(in_part).collect();
-        let is_compound = |document: u32| {
-            let words = part.shard.words(document);
-            let side_by_side = words.windows(in_order.len()).any(|words| {
-                words.iter().zip(&in_order).all(|(word, readings)| readings.contains(word))
-            });
-            let in_server = |number: &u32| {
-                let impact = part.shard.impact(*number, document);
-                impact.is_some_and(|impact| {
-                    impact.fields().any(|field| field == DocumentField::Server)
-                })
-            };
-            side_by_side || in_order.iter().all(|readings| readings.iter().any(in_server))
-        };
+        let in_parts: Vec<Vec<u32>> = terms.iter().map(in_part).collect();
         in_part(first).into_iter().any(|number| {
             let documents = part.shard.postings(number).iter().map(|posting| posting.document);
             documents.filter(|document| part.has(*document)).any(|document| {
                 let (source, position) = part.shard.place(document);
-                has_others(document)
-                    && (!must_be_compound || is_compound(document))
-                    && admit(Place { source, position })
+                mentions(part, document, &in_parts, mention) && admit(Place { source, position })
             })
         })
     })
+}
+
+/// Whether a document has a reading of each of these terms.
+fn mentions(part: &Part, document: u32, terms: &[Vec<u32>], mention: Mention) -> bool {
+    let is_in = |readings: &[u32], accepts: &dyn Fn(DocumentField) -> bool| {
+        let impacts = readings.iter().filter_map(|number| part.shard.impact(*number, document));
+        impacts.into_iter().any(|impact| impact.fields().any(accepts))
+    };
+    if mention == Mention::Anywhere {
+        let has = |number: &u32| part.shard.impact(*number, document).is_some();
+        return terms.iter().all(|readings| readings.iter().any(has));
+    }
+    let is_about = |field| matches!(field, DocumentField::Server | DocumentField::Tag);
+    let rest: Vec<&[u32]> =
+        terms.iter().map(Vec::as_slice).filter(|readings| !is_in(readings, &is_about)).collect();
+    let words = part.shard.words(document);
+    let has = |words: &[u32], readings: &[u32]| words.iter().any(|word| readings.contains(word));
+    match mention {
+        Mention::SideBySide => {
+            let is_next = |(word, readings): (&u32, &Vec<u32>)| readings.contains(word);
+            rest.is_empty()
+                || words.windows(terms.len()).any(|words| words.iter().zip(terms).all(is_next))
+        }
+        Mention::Near | Mention::Anywhere => {
+            let window = (rest.len() + BETWEEN).min(words.len()).max(1);
+            rest.is_empty()
+                || words.windows(window).any(|words| rest.iter().all(|one| has(words, one)))
+        }
+    }
 }
 
 fn nearest_servers<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {

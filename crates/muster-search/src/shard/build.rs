@@ -127,8 +127,7 @@ impl Build {
     fn post_products(&mut self, document: &Document<'_>) {
         let texts = [document.name, document.title, document.server, document.description];
         let tags = document.tags.iter().chain(document.aliases).copied();
-        let parameters = document.parameters.iter().take(MOST_WORDS).map(|one| one.description);
-        let texts = texts.into_iter().chain(tags).chain(parameters);
+        let texts = texts.into_iter().chain(tags);
         let terms: BTreeSet<String> = texts.flat_map(products::compound_terms).collect();
         for term in terms {
             let term = self.term(&term);
