@@ -10,6 +10,8 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
+use crate::platform::InheritedNumber;
+
 /// A longer log is rotated when a process is started, in place of the last rotated one.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
@@ -70,4 +72,6 @@ impl DetachedProcess {
 pub fn lead_session() {
     // It fails for a process that leads a group already, which is as good.
     let _session = rustix::process::setsid();
+    // A call of another gateway may have started it, and would end it.
+    InheritedNumber::new().clear();
 }

@@ -1,22 +1,40 @@
 //! A test program: the launcher, or a gateway to be killed.
 //!
+//! `muster-exec-helper detached` lives until it is killed, as a process that outlives its call, and prints its id.
+//!
 //! `muster-exec-helper gateway COMMAND` runs a shell command as the gateway does, through a launcher that
 //! is this program again, and copies its output.
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    process::{self, ExitCode},
+    thread,
+};
 
-use muster_exec::{command::Command, launcher::Launcher, serve::serve_if_launcher};
+use muster_exec::{command::Command, detached, launcher::Launcher, serve::serve_if_launcher};
 use tokio::io::AsyncReadExt;
 
 fn main() -> ExitCode {
     if let Some(code) = serve_if_launcher() {
         return code;
     }
+    if env::args().nth(1).as_deref() == Some("detached") {
+        return detached();
+    }
     let script = env::args().nth(2).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     runtime.block_on(gateway(script));
     ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stdout, reason = "the test reads the process id from here")]
+fn detached() -> ExitCode {
+    detached::lead_session();
+    println!("{}", process::id());
+    loop {
+        thread::park();
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the test reads process ids from here")]

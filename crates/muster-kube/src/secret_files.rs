@@ -87,12 +87,24 @@ fn credentials(spec: &Json) -> Result<Vec<SecretFile>, String> {
         namespace => format!("{namespace}/{name}"),
     };
     let keys = [(client_id_key, CLIENT_ID), (client_secret_key, CLIENT_SECRET)];
+    // A key is the name of a file. Anything else would lead out of the folder of secrets.
+    if let Some((key, _)) = keys.iter().find(|(key, _)| !key.is_empty() && !is_key(key)) {
+        let shown = key.escape_debug();
+        return Err(format!(
+            "`{shown}` cannot be the key of a Secret: use letters, digits, `-`, `_` and `.`"
+        ));
+    }
     let files = keys.into_iter().map(|(key, default)| {
         let key = if key.is_empty() { default.to_owned() } else { key };
         let file = format!("{folder}/{key}");
         SecretFile { namespace: namespace.clone(), name: name.clone(), key, file }
     });
     Ok(files.collect())
+}
+
+fn is_key(key: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    key.chars().all(allowed) && key != "." && key != ".."
 }
 
 fn cannot_be_a_name(name: &str) -> String {
@@ -247,5 +259,15 @@ mod tests {
             }
         }
         assert!(rename(&mut spec(json!({"name": "A_B"})), Destination::Cluster).is_err());
+        for key in ["../../id", "..", "a/b", "a b", "a\u{1b}[2J"] {
+            for reference in [
+                json!({"name": "dex", "clientIdKey": key}),
+                json!({"name": "dex", "clientSecretKey": key}),
+            ] {
+                let refused = rename(&mut spec(reference), Destination::Files).unwrap_err();
+                assert!(refused.contains("cannot be the key of a Secret"), "{key:?}: {refused}");
+                assert!(!refused.contains('\u{1b}'));
+            }
+        }
     }
 }

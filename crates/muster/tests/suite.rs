@@ -42,6 +42,8 @@ mod console_access;
 mod console_pages;
 #[path = "suite/contexts.rs"]
 mod contexts;
+#[path = "suite/credential_files.rs"]
+mod credential_files;
 #[path = "suite/desk.rs"]
 mod desk;
 #[path = "suite/disclosure.rs"]

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use muster_core::{
-    cli::{ParamType, Placement},
+    cli::{BackgroundProcesses, CredentialFiles, ParamType, Placement},
     effect::Effect,
     value::Value,
 };
@@ -104,6 +104,30 @@ tools:
     assert_eq!(first.default, Some(Value::Int("8".to_owned())));
     assert_eq!(first.choices, ["x", "1"]);
     assert_eq!(tool.params[1].default, None);
+}
+
+#[test]
+fn what_programs_may_keep_and_open_is_read() {
+    let text = "\
+command: c
+inherit_env: [A, B]
+background_processes: keep
+credential_files: refuse
+tools:
+  - {name: a, description: d, args: [{name: x, recursive: true}, {name: y}]}
+  - {name: b, description: d, background_processes: end}
+";
+    let config = parse(text).unwrap().value;
+    assert_eq!(config.inherit_env.as_deref(), Some(&["A".to_owned(), "B".to_owned()][..]));
+    assert_eq!(config.credential_files, CredentialFiles::Refuse);
+    let kept: Vec<_> = config.tools.iter().map(|tool| tool.background_processes).collect();
+    assert_eq!(kept, [BackgroundProcesses::Keep, BackgroundProcesses::End]);
+    let recursive: Vec<_> = config.tools[0].params.iter().map(|param| param.recursive).collect();
+    assert_eq!(recursive, [true, false]);
+
+    let plain = parse("command: c\ntools: [{name: t, description: d}]\n").unwrap().value;
+    assert_eq!((plain.inherit_env, plain.credential_files), (None, CredentialFiles::Allow));
+    assert_eq!(plain.tools[0].background_processes, BackgroundProcesses::End);
 }
 
 #[test]

@@ -163,3 +163,14 @@ fn lists_are_relative_to_a_home() {
     assert!(super::IN_HOME.iter().all(|store| Path::new(store).is_relative()));
     assert!(super::OF_THE_SYSTEM.iter().all(|store| Path::new(store).is_absolute()));
 }
+
+#[test]
+fn every_store_is_in_the_reference() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md");
+    let page = fs::read_to_string(page).unwrap();
+    let in_home = super::IN_HOME.iter().map(|store| format!("`~/{store}`"));
+    let stores = in_home.chain(super::OF_THE_SYSTEM.iter().map(|store| format!("`{store}`")));
+    for store in stores {
+        assert!(page.contains(&store), "{store}");
+    }
+}

@@ -74,6 +74,12 @@ impl InheritedNumber {
         Self { maximum: getrlimit(Resource::Locks).maximum }
     }
 
+    /// Removes it from this process and from children that are started from now on.
+    pub(crate) fn clear(self) {
+        let limit = Rlimit { current: self.maximum, maximum: self.maximum };
+        let _set = setrlimit(Resource::Locks, limit);
+    }
+
     /// Sets it for children that are started from now on.
     pub(crate) fn set(self, number: u64) {
         let limit = Rlimit { current: Some(number), maximum: self.maximum };

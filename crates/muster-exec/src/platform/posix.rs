@@ -50,6 +50,8 @@ impl InheritedNumber {
         Self
     }
 
+    pub(crate) const fn clear(self) {}
+
     pub(crate) const fn set(self, _number: u64) {}
 }
 

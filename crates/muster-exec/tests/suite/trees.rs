@@ -15,7 +15,7 @@ use tokio::{
     net::unix::pipe,
 };
 
-use crate::support::{SOON, Watched, launcher, pids, run_script, sh, text, within};
+use crate::support::{HELPER, SOON, Watched, launcher, pids, run_script, sh, text, within};
 
 /// Trees of three processes that print their process ids and never exit by themselves.
 const TREES: [(&str, &str); 5] = [
@@ -194,6 +194,24 @@ async fn what_a_call_leaves_running_can_handle_sigterm() {
     Watched::new(&pids(text(&finished.stdout))).assert_gone_within(SOON);
     assert_eq!(fs::read_to_string(note).unwrap(), "bye\n");
     launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_a_call_starts_in_the_background_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    mkfifoat(CWD, &ready, Mode::RUSR | Mode::WUSR).unwrap();
+    let launcher = launcher();
+    let ready = ready.display();
+    // Detached, it is a child of the launcher before the call ends.
+    let script = format!("({HELPER} detached >{ready} 2>/dev/null &); read id < {ready}; echo $id");
+    let finished = run_script(&launcher, &script).await;
+    let watched = Watched::new(&pids(text(&finished.stdout)));
+    let leaving = run_script(&launcher, LEFTOVERS[0].1).await;
+    Watched::new(&pids(text(&leaving.stdout))).assert_gone_within(SOON);
+    assert_eq!(watched.running().len(), 1);
+    launcher.shut_down().await;
+    assert!(watched.running().is_empty());
 }
 
 #[tokio::test]

@@ -322,3 +322,54 @@ fn a_gateway_without_logins_answers_to_the_names_it_is_given() {
         assert_eq!(gateway.request(&head, "").0, expected, "{host}");
     }
 }
+
+#[test]
+fn the_client_of_a_pipe_is_an_agent() {
+    let folder = Folder::new(&[("config.yaml", "aggregator: {transport: stdio}\n")]);
+    let mut client =
+        folder.serve_by(MUSTER, &["serve", "--silent", "--config-path", ".", "--state-path", "s"]);
+    client.initialize();
+    let mut call = |tool: &str| {
+        let params = json!({"name": "call_tool", "arguments": {"name": tool}});
+        let id = client.send("tools/call", params);
+        client.receive_answer_line(id)
+    };
+    assert!(call("core_mcpserver_list").contains("mcpServers"));
+    for tool in ["core_mcpserver_create", "core_workflow_create", "core_token_create"] {
+        let refused = call(tool);
+        assert!(refused.contains("not found"), "{tool}: {refused}");
+    }
+}
+
+#[test]
+fn the_gateway_says_at_its_start_whom_it_admits() {
+    let protected = protected();
+    let token = json!({"tokens": [{"name": "a", "digest": "x", "created": 1}]}).to_string();
+    for (config, token, words, expected) in [
+        ("{}", None, &[][..], "processes of this user on this machine"),
+        ("{}", Some(&token), &[], "processes of this user on this machine, or a token"),
+        ("access: {mode: token}", None, &[], "the user's own clients on this machine, by a token"),
+        (
+            "access: {mode: open}",
+            None,
+            &[],
+            "every process on this machine, also to change the gateway (open)",
+        ),
+        (
+            "aggregator: {host: 0.0.0.0}",
+            None,
+            &["--insecure-bind"],
+            "ANYONE who reaches this address, without a login (insecureBind)",
+        ),
+        (protected.as_str(), None, &[], "users who log in"),
+    ] {
+        let mut files = vec![("config.yaml", config)];
+        files.extend(token.map(|token| ("tokens.json", token.as_str())));
+        let words = [words, &["--port", "0"]].concat();
+        let (gateway, printed) = Gateway::start_private_logging(&files, &words);
+        let admitted =
+            printed.iter().find_map(|line| line.strip_prefix("admitted: ").map(str::to_owned));
+        assert_eq!(admitted.as_deref(), Some(expected), "{config}");
+        drop(gateway);
+    }
+}

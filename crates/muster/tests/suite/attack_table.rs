@@ -254,6 +254,24 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "an agent reads keys and tokens of the user with a bundled tool",
+        &[
+            "credential_files::no_argument_of_a_bundled_tool_names_credentials",
+            "credential_files::credentials_are_reached_neither_by_links_nor_by_searches",
+            "credential_files::filters_of_jq_see_no_secrets_and_open_no_files",
+            "credential_files::a_gateway_does_not_show_its_own_secrets",
+            "muster-exec/src/credential_files/tests.rs::paths_to_credentials_are_refused",
+        ],
+    ),
+    (
+        "a tool or a server leaves a program running that outlives its call",
+        &[
+            "processes::what_a_call_leaves_running_ends_with_it_unless_its_cli_keeps_it",
+            "processes::what_a_server_left_ends_with_it",
+            "muster-exec/tests/suite/trees.rs::what_a_call_leaves_running_ends_with_it",
+        ],
+    ),
+    (
         "a server reads the environment of the gateway",
         &["disclosure::stdio_servers_do_not_get_the_environment_of_the_gateway"],
     ),
@@ -284,6 +302,8 @@ const ATTACKS: &[(&str, &[&str])] = &[
             "muster-client/src/doctor/access.rs::unsafe_settings_are_found",
             "muster-client/src/doctor/access.rs::files_that_others_can_read_or_write_are_found",
             "muster-client/src/doctor/exposure.rs::servers_that_get_or_send_more_than_they_should_are_found",
+            "muster-client/src/doctor/addresses.rs::settings_that_trust_or_reach_too_much_are_found",
+            "muster-client/src/doctor/exposure.rs::policies_and_clis_that_open_the_machine_are_found",
             "muster-engine/src/wide_grants.rs::rights_of_operators_for_agents_and_everybody_are_found",
         ],
     ),
@@ -292,6 +312,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         "a release or a model that somebody else made is installed",
         &[
             "self_update::a_build_without_a_key_downloads_nothing",
+            "self_update::a_model_that_somebody_else_made_is_not_installed",
             "muster/src/commands/self_update/release.rs::a_program_is_replaced_by_a_signed_one_only",
             "muster/src/commands/models.rs::only_the_wheel_with_the_pinned_digest_is_downloaded",
         ],

@@ -46,7 +46,12 @@ impl Folder {
 
     /// Starts a server in this folder.
     pub(crate) fn serve(&self, words: &[&str]) -> Client {
-        let mut child = Command::new(CLIMAX)
+        self.serve_by(CLIMAX, words)
+    }
+
+    /// Starts a server of one of the programs in this folder.
+    pub(crate) fn serve_by(&self, program: &str, words: &[&str]) -> Client {
+        let mut child = Command::new(program)
             .args(words)
             .current_dir(self.path())
             .env("HOME", self.path())

@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::json;
 
-use super::client::{Client, Folder};
+use super::{
+    client::{Client, Folder},
+    serve::Gateway,
+};
 
 const SHELL: &str = "\
 name: shell
@@ -112,6 +115,49 @@ fn a_client_that_goes_takes_its_calls_along() {
     let pids = wait_for_tree(&folder);
     client.vanish();
     gone(&pids);
+}
+
+#[test]
+fn what_a_call_leaves_running_ends_with_it_unless_its_cli_keeps_it() {
+    let keeps = format!(
+        "{SHELL}  - name: keep\n    description: Runs a script\n    command: -c\n    background_processes: keep\n    args: [{{name: script, positional: true, required: true}}]\n"
+    );
+    let folder = Folder::new(&[("shell.yaml", &keeps)]);
+    let mut client = folder.serve(&["shell.yaml"]);
+    client.initialize();
+    let mut leave = |tool: &str, file: &str| {
+        let path = folder.file(file).display().to_string();
+        let script = format!(
+            "(setsid sh -c 'trap \"\" TERM; echo $$ > {path}; sleep 300' >/dev/null 2>&1 &); \
+             until [ -s {path} ]; do sleep 0.01; done; echo left"
+        );
+        let result = client.climax_call(tool, json!({ "script": script }));
+        assert_eq!(result["content"][0]["text"], "left");
+        pid(&folder, file).unwrap()
+    };
+    let kept = leave("keep", "kept.pid");
+    let ended = leave("sh", "ended.pid");
+    gone(&[ended]);
+    assert!(alive(kept));
+    assert_eq!(client.leave(), Some(0));
+    gone(&[kept]);
+}
+
+#[test]
+fn what_a_server_left_ends_with_it() {
+    let script = "(setsid sh -c 'echo $$ > $0/far.pid; exec sleep 300' $0 >/dev/null 2>&1 &); \
+                  until [ -s $0/far.pid ]; do sleep 0.01; done";
+    let folder = Folder::new(&[]);
+    let server = json!({
+        "name": "leaver",
+        "command": "sh",
+        "args": ["-c", script, folder.path().display().to_string()],
+        "autoStart": true,
+    });
+    let gateway = Gateway::start(&[("mcpservers/leaver.yaml", &server.to_string())], &[]);
+    eventually("the server ran", || pid(&folder, "far.pid").is_some());
+    gone(&[pid(&folder, "far.pid").unwrap()]);
+    drop(gateway);
 }
 
 #[test]

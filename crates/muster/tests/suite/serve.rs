@@ -99,11 +99,18 @@ impl Gateway {
 
     /// A gateway with the default access, whose home is its folder.
     pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
-        let started = Self::start_with(&[MUSTER], files, words, |command, folder| {
+        Self::start_private_logging(files, words).0
+    }
+
+    /// A gateway with the default access, and what it prints after the line about its address.
+    pub(crate) fn start_private_logging(
+        files: &[(&str, &str)],
+        words: &[&str],
+    ) -> (Self, mpsc::Receiver<String>) {
+        Self::start_with(&[MUSTER], files, words, |command, folder| {
             command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
             command.env_remove("MUSTER_STATE_PATH");
-        });
-        started.0
+        })
     }
 
     fn start_with(
