@@ -160,8 +160,7 @@ async fn serve(
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = identity();
-    let connector = connector(args, &launcher, &identity)?.with_threads(threads.clone());
-    let connector = Arc::new(connector);
+    let connector = connector(args, &launcher, &identity, &threads)?;
     let connect = with_secrets(&connector, &store, &cluster);
     let observed = GatewayTelemetry::start(&settings, state.path(), trust);
     let telemetry = observed.telemetry.clone();
@@ -189,8 +188,7 @@ async fn serve(
     let server = Server::new(fronts.agents);
     let served = match listener {
         Listener::Stdio => {
-            let served = serve_stdio(server, access_rules::pipe(mode)).await;
-            served.map(|()| DrainOutcome::Finished)
+            serve_stdio(server, access_rules::pipe(mode)).await.map(|()| DrainOutcome::Finished)
         }
         Listener::Http(listeners) => {
             let gateway = HttpGateway {
@@ -260,8 +258,10 @@ fn connector(
     args: &Serve,
     launcher: &Launcher,
     identity: &ServerInfo,
-) -> Result<McpConnector, CommandError> {
-    Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
+    threads: &ThreadPool,
+) -> Result<Arc<McpConnector>, CommandError> {
+    let connector = McpConnector::new(launcher.clone(), identity).with_threads(threads.clone());
+    Ok(Arc::new(connector.with_trust_store(trust(args)?)))
 }
 
 /// The endpoint to which clients connect.
