@@ -7,7 +7,10 @@ use muster_api::{
     service_class::{ServiceClassInfo, ServiceClassList},
 };
 use muster_config::{schema::arguments, serviceclass::fields::SPEC};
-use muster_core::fields::{Field, FieldTable, FieldType, NONE};
+use muster_core::{
+    backend::CallContext,
+    fields::{Field, FieldTable, FieldType, NONE},
+};
 use serde_json::json;
 
 use self::info::info;
@@ -37,7 +40,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         effect: None,
         summary: "Show one service class, and whether its tools can be called.",
         schema: || named("Name of the service class"),
-        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
     CoreTool {
         name: "core_serviceclass_available",
@@ -45,7 +48,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         effect: None,
         summary: "Check whether all tools of a service class can be called, so that services can be created from it.",
         schema: || named("Name of the service class"),
-        run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { available(handle, cx, &args) }),
     },
     CoreTool {
         name: "core_serviceclass_validate",
@@ -107,24 +110,29 @@ fn list(handle: &Handle) -> Reply {
     object(&ServiceClassList { mode: "filesystem".to_owned(), service_classes, total })
 }
 
-fn get(handle: &Handle, args: &Args) -> ToolReply {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = name(args)?;
     match handle.services.class(name) {
-        Some(class) => Ok(object(&info(&class, &handle.state.borrow()))),
+        Some(class) => {
+            let info = info(&class, &handle.state.borrow());
+            // Which servers there are is no secret to those alone who may use them.
+            let unavailable =
+                unavailable_tools::servers(&handle.state_of(cx.caller), &info.missing_tools);
+            Ok(object(&ServiceClassInfo { unavailable, ..info }))
+        }
         None => Err(Failure::not_found(format!(
             "Failed to get ServiceClass: service class {name} not found"
         ))),
     }
 }
 
-fn available(handle: &Handle, args: &Args) -> ToolReply {
+fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = name(args)?;
     let class = handle.services.class(name);
-    let state = handle.state.borrow().clone();
-    let missing = class.map(|class| missing_tools(&state, &class.spec));
+    let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
     let available = missing.as_ref().is_some_and(Vec::is_empty);
     let missing_tools = missing.unwrap_or_default();
-    let unavailable = unavailable_tools::servers(&state, &missing_tools);
+    let unavailable = unavailable_tools::servers(&handle.state_of(cx.caller), &missing_tools);
     Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
 }
 

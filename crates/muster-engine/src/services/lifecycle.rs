@@ -21,7 +21,6 @@ use super::{
 use crate::{
     events::Reason,
     reconcile::{Edit, ServiceEdit},
-    unavailable_tools,
 };
 
 /// The pause between stop and start of a service without a restart tool.
@@ -95,15 +94,12 @@ impl Services {
                 "ServiceClass {class_name} not found: service class {class_name} not found"
             ));
         };
-        let state = self.inner.deps.state.borrow().clone();
-        let missing = missing_tools(&state, &class.spec);
+        let missing = missing_tools(&self.inner.deps.state.borrow(), &class.spec);
         if !missing.is_empty() {
-            let said = format!(
+            return refused(format!(
                 "ServiceClass {class_name} is not available (missing required tools): {}",
                 missing.join(", ")
-            );
-            let hints = unavailable_tools::hints(&state, &missing);
-            return refused([vec![said], hints].concat().join("\n"));
+            ));
         }
         let args = match arguments::with_defaults(&class.spec.args, args) {
             Ok(args) => args,

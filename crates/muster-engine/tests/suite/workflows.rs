@@ -558,8 +558,8 @@ async fn a_caller_that_leaves_at_the_beginning_leaves_a_record() {
     assert_eq!(rig.fake.called(), Vec::<String>::new());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_missing_tool_says_what_to_do_about_its_server() {
+/// Servers that are down for different reasons, and a workflow that needs all of them.
+async fn with_absent_servers() -> Rig {
     const STEPS: &str = "steps:
   - {id: a, tool: x_locked_open}
   - {id: b, tool: x_broken_read}
@@ -592,6 +592,12 @@ async fn a_missing_tool_says_what_to_do_about_its_server() {
     ] {
         rig.until_is(server, state).await;
     }
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_tool_says_what_to_do_about_its_server() {
+    let rig = with_absent_servers().await;
     let locked = r#"log in with core_auth_login {"server": "locked"}"#;
     let sso = "it uses your login at this gateway: log in to the gateway again";
     let approve = "an operator must approve it first: `muster approve mcpserver new`";

@@ -17,6 +17,7 @@ use crate::{
     handle::Handle,
     services::{Instance, NewService, ServiceError, missing_tools},
     status::moment,
+    unavailable_tools,
 };
 
 pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
@@ -149,7 +150,14 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     };
     match handle.services.create(cx, order).await {
         Ok(instance) => Ok(info(&instance, "serviceclass")),
-        Err(problem) => Err(format!("Failed to create ServiceClass instance: {problem}").into()),
+        Err(problem) => {
+            let said = format!("Failed to create ServiceClass instance: {problem}");
+            let class = handle.services.class(class);
+            let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
+            let missing = missing.unwrap_or_default();
+            let hints = unavailable_tools::hints(&handle.state_of(cx.caller), &missing);
+            Err([vec![said], hints].concat().join("\n").into())
+        }
     }
 }
 

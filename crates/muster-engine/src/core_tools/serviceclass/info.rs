@@ -11,7 +11,7 @@ use muster_workflow::service::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{services::missing_tools, unavailable_tools};
+use crate::services::missing_tools;
 
 /// A class, and which of its tools can be called.
 pub(super) fn info(class: &ServiceClass, snapshot: &GatewaySnapshot) -> ServiceClassInfo {
@@ -35,8 +35,8 @@ pub(super) fn info(class: &ServiceClass, snapshot: &GatewaySnapshot) -> ServiceC
         ),
         status_tool_available: available(tools.status.as_ref().map(|t| t.tool.as_str())),
         required_tools: spec.required_tools().into_iter().map(str::to_owned).collect(),
-        unavailable: unavailable_tools::servers(snapshot, &missing_tools),
         missing_tools,
+        unavailable: Vec::new(),
     }
 }
 
