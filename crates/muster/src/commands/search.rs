@@ -110,6 +110,9 @@ async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandErro
         [] => "No tools found".to_owned(),
         tools => table::list(COLUMNS, tools, session.style),
     })?;
+    if session.quiet {
+        return Ok(());
+    }
     if let Some(doubt) = reply.doubt() {
         output::hint(&doubt);
     }

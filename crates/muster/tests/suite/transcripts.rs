@@ -98,6 +98,7 @@ const MUSTER_LINES: &[&str] = &[
     "check rocket x",
     "search",
     "search x_github_greet --limit 1",
+    "search x_github_greet --limit 1 --quiet",
     "tokens",
     "tokens --foo",
     "token --foo",

@@ -122,7 +122,7 @@ pub(super) async fn list(
         _ => {
             let page = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
             print(session, fits, page.tools, TOOLS, tool, ("tool", "tools"))?;
-            for server in &page.unavailable {
+            for server in page.unavailable.iter().filter(|_| !session.quiet) {
                 output::warn(&next_step::unavailable(server, as_commands));
             }
             Ok(())
