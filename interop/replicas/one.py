@@ -7,7 +7,7 @@ import pathlib
 import re
 import time
 
-from client import Legacy, Wrong
+from client import Legacy, Modern, Wrong
 
 # A lease of 10 seconds, a look at it each second, and the time that a busy machine takes.
 TAKEOVER = 20
@@ -86,9 +86,26 @@ async def check(world, tally):
         tally.problem(f"the counter has counted {numbers}")
     print(f"one process counts the calls of {len(clients)} replicas: {numbers}")
     other, third = [client for replica, client in clients.items() if replica is not runs][:2]
+    await questions(other, [replica for replica in world.replicas if replica is not runs], tally)
     await results(other, tally)
     await operation(world, other, third, tally)
     await death(world, clients, tally)
+
+
+async def questions(legacy, others, tally):
+    """It asks clients of both eras. A modern one gives its answer to a third replica."""
+    message = str(await legacy.call("count_ask", {"effect": "one-asked"}, on_message=legacy.answer))
+    if "did one-asked" not in message:
+        tally.problem(f"a legacy client was asked: {message[:300]}")
+    effect = "one-asked-in-a-result"
+    result = (await Modern(others[0].port).call("count_ask", {"effect": effect}))["result"]
+    answer = {"action": "accept", "content": {"sure": effect}}
+    extra = {"inputResponses": {key: answer for key in result.get("inputRequests", {})}}
+    extra["requestState"] = result.get("requestState")
+    message = str(await Modern(others[1].port).call("count_ask", {"effect": effect}, extra))
+    if f"did {effect}" not in message:
+        tally.problem(f"a modern client was asked: {result}: {message[:300]}")
+    print("it asks clients of both eras at other replicas")
 
 
 async def results(client, tally):

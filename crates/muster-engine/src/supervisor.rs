@@ -190,6 +190,9 @@ impl Supervisor {
     pub(crate) fn remove(&mut self, name: &str) {
         self.units.remove(name);
         self.logs.remove(name);
+        if let Some(leased) = &self.leased {
+            leased.forget(name);
+        }
     }
 
     /// Removes all units.

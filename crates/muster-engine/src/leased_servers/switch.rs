@@ -99,6 +99,19 @@ pub(super) async fn switched(servers: &LeasedServers, server: &str, running: boo
 }
 
 impl LeasedServers {
+    /// Forgets whether a server should run, which was removed: the next one of its name is another.
+    pub(crate) fn forget(self: &Arc<Self>, server: &str) {
+        if self.switches.followed.lock().remove(server).is_none() {
+            return;
+        }
+        let (servers, key) = (Arc::clone(self), key(server));
+        self.deps.tasks.spawn(async move {
+            if let Err(error) = servers.deps.link.state().remove(&key).await {
+                tracing::debug!("a decision about a removed server expires later: {error}");
+            }
+        });
+    }
+
     /// Starts, restarts or stops a server at whichever replica runs it, and at this one. Returns the generation to wait for.
     pub(crate) async fn switch(
         &self,

@@ -9,6 +9,7 @@ use std::{
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
+    client::{InputRequest, Notification},
     connect::{
         ConnectError, ConnectRequest, ConnectResult, Connection, ConnectionEvent,
         ConnectionObserver, Connector, Endpoint, ServerListing,
@@ -76,6 +77,8 @@ pub(crate) enum Said {
     Result(&'static str),
     /// No reply, ever.
     Nothing,
+    /// The client's answer to a request for input, after a report of progress.
+    Answer,
 }
 
 /// A connection, as the script sees it.
@@ -243,7 +246,7 @@ struct Connected {
 impl Backend for Connected {
     fn run<'a>(
         &'a self,
-        _: CallContext<'a>,
+        cx: CallContext<'a>,
         call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
@@ -260,6 +263,18 @@ impl Backend for Connected {
                 Some(Said::Result(result)) => {
                     let result = RawValue::from_string(result.to_owned()).unwrap();
                     return Ok(Outcome::Raw(result).into());
+                }
+                Some(Said::Answer) => {
+                    let (method, params) = ("notifications/progress", raw(&json!({"progress": 1})));
+                    cx.client.notify(Notification { method: method.to_owned(), params });
+                    let (method, params) =
+                        ("elicitation/create", raw(&json!({"message": "sure?"})));
+                    let request = InputRequest { method: method.to_owned(), params };
+                    let answer = cx.client.request_input(request).await;
+                    return Ok(match answer {
+                        Ok(answer) => Outcome::text(answer.get()).into(),
+                        Err(error) => Outcome::failure(error.to_string()).into(),
+                    });
                 }
                 Some(Said::Nothing) => {
                     let _cancelled = Cancelled(Arc::clone(&self.link.cancelled));

@@ -9,8 +9,13 @@ use std::{
 };
 
 use muster_core::{
+    backend::BoxFuture,
     call::{CallError, Outcome},
+    client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
     connect::ConnectionEvent,
+    join::join_all,
+    json::{Raw, raw},
+    lock::Lock,
     request::Change,
     shared::{KeyValueStore, LogLimits, SharedState, StoreError, StoreFuture, Subscription},
 };
@@ -178,7 +183,9 @@ async fn a_replica_that_is_cut_off_stops_the_server_before_another_starts_it() {
     let pair = Pair::new().await;
     pair.first.fake.says("echo", [Said::Nothing]);
     pair.second.fake.says("echo", [Said::Text("here")]);
-    let forwarded = pair.second.try_call("x_a_echo", json!({}));
+    // As many as would open the circuit breaker of a server that gives no answer.
+    let forward = |_| -> BoxFuture<'_, _> { Box::pin(pair.second.try_call("x_a_echo", json!({}))) };
+    let forwarded = join_all((0..10).map(forward).collect());
     let own = pair.first.try_call("x_a_echo", json!({}));
     let began = Instant::now();
     let (forwarded, own, ()) = tokio::join!(forwarded, own, async {
@@ -194,7 +201,9 @@ async fn a_replica_that_is_cut_off_stops_the_server_before_another_starts_it() {
     });
     // Neither replica makes the call again.
     assert_unavailable(own, "repeat it only if that does no harm");
-    assert_unavailable(forwarded, "repeat it only if that does no harm");
+    for forwarded in forwarded {
+        assert_unavailable(forwarded, "repeat it only if that does no harm");
+    }
     assert!(pair.second.fake.called().is_empty());
     while pair.starts() == [1, 0] {
         sleep(Duration::from_millis(100)).await;
@@ -253,6 +262,18 @@ async fn a_server_is_started_stopped_and_restarted_at_any_replica() {
     );
     pair.first.until_is("a", "running").await;
     assert_eq!(pair.starts().iter().sum::<usize>(), 3);
+    // A server that is added after one of its name was stopped and removed is another one.
+    pair.first.call("core_service_stop", name()).await;
+    pair.second.until_is("a", "stopped").await;
+    for rig in [&pair.first, &pair.second] {
+        std::fs::remove_file(rig.path("mcpservers/a.yaml")).unwrap();
+        rig.until(|view| view.servers.is_empty()).await;
+    }
+    for rig in [&pair.first, &pair.second] {
+        rig.put("mcpservers/a.yaml", ONE);
+        rig.until_is("a", "running").await;
+    }
+    assert_eq!(pair.starts().iter().sum::<usize>(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,4 +286,81 @@ async fn a_server_that_does_not_start_here_is_tried_elsewhere() {
     pair.second.until_is("a", "running").await;
     pair.first.until_is("a", "running").await;
     assert_eq!(pair.first.call("x_a_echo", json!({})).await, "a did echo");
+}
+
+/// A client that answers requests for input, and records what it is sent.
+#[derive(Debug, Default)]
+struct Answering {
+    answer: &'static str,
+    seen: Lock<Vec<String>>,
+}
+
+impl ClientHandle for Answering {
+    fn capabilities(&self) -> Raw {
+        raw(&json!({"elicitation": {}}))
+    }
+
+    fn input_mode(&self) -> InputMode {
+        InputMode::Direct
+    }
+
+    fn notify(&self, notice: Notification) {
+        self.seen.lock().push(format!("{} {}", notice.method, notice.params));
+    }
+
+    fn request_input(&self, request: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
+        self.seen.lock().push(format!("{} {}", request.method, request.params));
+        let answer = match self.answer {
+            "" => Err(InputError::Disconnected),
+            answer => Ok(raw(&answer.repeat(1_000_000))),
+        };
+        Box::pin(async move {
+            // Longer than the request waits before it is sent again.
+            sleep(Duration::from_secs(5)).await;
+            answer
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_asks_the_client_at_another_replica() {
+    let pair = Pair::new().await;
+    pair.first.fake.says("echo", [Said::Answer]);
+    for (answer, expected) in [
+        ("y", "yyy"),
+        ("", "the client is gone"),
+        ("too long", "an answer for another replica may have at most 4194304 bytes"),
+    ] {
+        let client = Arc::new(Answering { answer, seen: Lock::default() });
+        let handle: Arc<dyn ClientHandle> = Arc::<Answering>::clone(&client);
+        let said = pair.second.call_for(&handle, "x_a_echo", json!({})).await.unwrap();
+        let Outcome::Text { text, .. } = said else { panic!("{said:?}") };
+        assert!(text.contains(expected), "{text:.200}");
+        // It is asked once, although the question is repeated.
+        assert_eq!(
+            *client.seen.lock(),
+            [
+                r#"notifications/progress {"progress":1}"#,
+                r#"elicitation/create {"message":"sure?"}"#,
+            ]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_starts_nowhere_is_reported_as_failed_everywhere() {
+    let pair = Pair::new().await;
+    pair.first.fake.plan("a", [permanent()]);
+    pair.second.fake.plan("a", [permanent()]);
+    pair.first.fake.link("a").crash();
+    for rig in [&pair.first, &pair.second] {
+        let status = rig.until_is("a", "failed").await.status.clone();
+        assert!(status.error.is_some(), "{status:?}");
+    }
+    pair.first.fake.plan("a", [Plan::Up(vec!["echo"])]);
+    pair.second.fake.plan("a", [Plan::Up(vec!["echo"])]);
+    for rig in [&pair.first, &pair.second] {
+        rig.until_is("a", "running").await;
+        assert_eq!(rig.call("x_a_echo", json!({})).await, "a did echo");
+    }
 }

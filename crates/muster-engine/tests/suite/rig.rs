@@ -11,7 +11,7 @@ use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome, Role},
     caller_directory::CallerDirectory,
-    client::NoClient,
+    client::{ClientHandle, NoClient},
     json::raw,
     name::ToolName,
     shared::ReplicaLink,
@@ -139,8 +139,18 @@ impl Rig {
 
     /// Calls a tool.
     pub(crate) async fn try_call(&self, tool: &str, args: Value) -> Result<Outcome, CallError> {
+        self.call_for(&NoClient::shared(), tool, args).await
+    }
+
+    /// Calls a tool for a client.
+    pub(crate) async fn call_for(
+        &self,
+        client: &Arc<dyn ClientHandle>,
+        tool: &str,
+        args: Value,
+    ) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
-        self.dispatcher.call(&operator(), &NoClient::shared(), call).await
+        self.dispatcher.call(&operator(), client, call).await
     }
 
     /// Calls a tool: the text of its reply, with `E: ` before an error.
