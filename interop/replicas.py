@@ -43,7 +43,7 @@ MIN_CONFIRMED = 0.8
 READY_LIMIT = 120
 DIED, LOST = "died", "is lost"
 # What is said of a call that was not made because its server was not there.
-NOT_MADE = ("is moving to another replica", "did not begin it", "is starting")
+NOT_MADE = ("is moving to another replica", "did not begin it", "status: starting")
 HANDLE = re.compile(r"out_[0-9a-f]{24}")
 # How long the executions of the last replica that died may take to end elsewhere.
 SETTLE = 40
