@@ -4,7 +4,7 @@
 //! the best document, weighted and added. A query with several clauses is also ranked by each of them, so that each has tools
 //! among the first.
 
-use std::{cmp::Ordering, collections::BTreeMap, iter};
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::{
     document_set::DocumentSet,
@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The weight of the lexical score; the rest is semantic.
-const LEXICAL_WEIGHT: f32 = 0.2;
+const LEXICAL_WEIGHT: f32 = 0.25;
 /// The number of lexical candidates; later ones hardly match.
 const BY_WORDS: usize = 1_000;
 /// The same of a clause.
@@ -26,14 +26,7 @@ const BY_WORDS_OF_CLAUSE: usize = 200;
 const CLAUSE_WEIGHT: f32 = 0.8;
 /// A clause is a request of its own if it is as similar to some document as the whole query is; if it is less similar by this
 /// much, it is a fragment or an aside.
-const FRAGMENT: f32 = 0.3;
-/// What a clause loses for the next tool with each tool that it has. Otherwise several similar tools of one clause come before
-/// the first one of another.
-const SERVED: f32 = 0.1;
-/// The number of tools of a clause that count as such.
-const MOST_SERVED: f32 = 3.0;
-/// The number of documents whose order depends on which clauses are served.
-const IN_TURN: usize = 32;
+const FRAGMENT: f32 = 0.2;
 
 impl Index {
     /// The best matches of `text`, lexical and semantic: at most `limit` documents that `admit` accepts. Those in `sure`
@@ -59,7 +52,7 @@ impl Index {
             .collect();
         let whole = Similarities::new(&documents, &meaning.query.whole);
         let clauses = Clauses::new(self, admit, &documents, meaning.query, &whole);
-        let mut hits: Vec<Scored<'a>> = documents
+        let mut hits: Vec<Hit<'a>> = documents
             .iter()
             .enumerate()
             .filter_map(|(at, (place, _))| {
@@ -78,20 +71,15 @@ impl Index {
                     let meant = MatchStrength::of_meaning(near, share(&query, hit.score));
                     hit.strength = hit.strength.max(meant);
                 }
-                let score = whole.fused(at, hit.score / most);
-                hit.score = clauses.mixed(&clauses.scores(at, *place), score, &[]);
-                Some(Scored { hit, at, whole: score })
+                hit.score = clauses.mixed(at, *place, whole.fused(at, hit.score / most));
+                Some(hit)
             })
             .collect();
-        // Which tools are first must not depend on how many are asked for.
-        let most = limit.max(IN_TURN);
-        if most < hits.len() {
-            hits.select_nth_unstable_by(most, |a, b| better(&a.hit, &b.hit));
-            hits.truncate(most);
+        if limit < hits.len() {
+            hits.select_nth_unstable_by(limit, better);
+            hits.truncate(limit);
         }
-        hits.sort_by(|a, b| better(&a.hit, &b.hit));
-        let mut hits = clauses.in_turn(hits);
-        hits.truncate(limit);
+        hits.sort_by(better);
         let products = products::named(self, text, admit);
         let nearest = whole.nearest().map(|nearest| nearest.max(clauses.nearest()));
         let verdict = judge(&mut hits, (strength, nearest), &products);
@@ -101,13 +89,6 @@ impl Index {
         let absent_products = products.absent;
         Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
     }
-}
-
-/// A result, with its number among the visible documents and its score by the whole query.
-struct Scored<'a> {
-    hit: Hit<'a>,
-    at: usize,
-    whole: f32,
 }
 
 /// A visible document, with its vector if it has one.
@@ -189,61 +170,15 @@ impl<'a> Clauses<'a> {
         self.each.iter().map(|(near, _)| near.nearest).fold(f32::MIN, f32::max)
     }
 
-    /// The scores of a document by each clause.
-    fn scores(&self, at: usize, place: Place<'_>) -> Vec<f32> {
+    /// The score of a document whose score by the whole query is `whole`: the best clause counts, since a document does one of
+    /// the things that are asked for.
+    fn mixed(&self, at: usize, place: Place<'_>, whole: f32) -> f32 {
         let score = |(near, lexical): &(Similarities, BTreeMap<Place<'a>, f32>)| {
             near.fused(at, lexical.get(&place).copied().unwrap_or_default())
         };
-        self.each.iter().map(score).collect()
-    }
-
-    /// The score of a document by its scores, where each clause has as many tools already as `served` says: the best clause
-    /// counts, since a document does one of the things that are asked for.
-    fn mixed(&self, scores: &[f32], whole: f32, served: &[f32]) -> f32 {
-        let best = best_clause(scores, served).map_or(0.0, |(_, score)| score);
+        let best = self.each.iter().map(score).fold(0.0, f32::max);
         (1.0 - self.weight) * whole + self.weight * best
     }
-
-    /// The first results in an order in which clauses take turns; the best result of a clause that has none comes before more
-    /// of one that has. The others follow.
-    fn in_turn<'b>(&self, mut hits: Vec<Scored<'b>>) -> Vec<Hit<'b>> {
-        let others = hits.split_off(hits.len().min(IN_TURN));
-        let mut left: Vec<(Scored<'b>, Vec<f32>)> = hits
-            .into_iter()
-            .map(|one| {
-                let scores = self.scores(one.at, one.hit.place);
-                (one, scores)
-            })
-            .collect();
-        let mut served = vec![0.0; self.each.len()];
-        let mut ordered: Vec<Hit<'b>> = Vec::with_capacity(left.len() + others.len());
-        while !left.is_empty() && !self.each.is_empty() {
-            for (one, scores) in &mut left {
-                one.hit.score = self.mixed(scores, one.whole, &served);
-            }
-            left.sort_by(|(a, _), (b, _)| better(&a.hit, &b.hit));
-            let (next, scores) = left.remove(0);
-            if let Some((clause, _)) = best_clause(&scores, &served)
-                && let Some(count) = served.get_mut(clause)
-            {
-                *count = (*count + 1.0).min(MOST_SERVED);
-            }
-            ordered.push(next.hit);
-        }
-        ordered.extend(left.into_iter().map(|(one, _)| one.hit));
-        let least = ordered.last().map_or(f32::MAX, |hit| hit.score);
-        ordered.extend(
-            others.into_iter().map(|one| Hit { score: one.hit.score.min(least), ..one.hit }),
-        );
-        ordered
-    }
-}
-
-/// The clause that a document serves best by its scores, less what the clauses have already, and that score.
-fn best_clause(scores: &[f32], served: &[f32]) -> Option<(usize, f32)> {
-    let served = served.iter().copied().chain(iter::repeat(0.0));
-    let left = scores.iter().zip(served).map(|(score, served)| score - SERVED * served);
-    left.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
 /// Exact names come first, then scores; ties are broken by position.

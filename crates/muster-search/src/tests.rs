@@ -391,23 +391,3 @@ fn each_clause_of_a_query_has_a_tool_among_the_first() {
     // The second clause is near to nothing here, so that the whole query counts.
     assert_eq!(best("a flight invoice and some nice music")[0], 0, "an aside");
 }
-
-#[test]
-fn clauses_take_turns() {
-    let names = ["alpha", "beta", "gamma", "delta", "epsilon"];
-    let about = ["book a flight", "a flight", "the cheapest flight", "an invoice", "the weather"];
-    let documents: Vec<_> = names.iter().map(|name| tool(name, "")).collect();
-    let index = Index::default().with("all", &documents);
-    let vectors = Topics.embed(&about);
-    let asked = QueryMeaning::of(&Topics, "the cheapest flight, then a monthly invoice").unwrap();
-    let meaning =
-        Meaning { query: &asked, vector: &|place| vectors.get(place.position).map(Vec::as_slice) };
-    let best = |limit: usize| -> Vec<(usize, f32)> {
-        let answer = index.search_meaning("x", EVERYTHING, meaning, None, limit);
-        answer.hits.iter().map(|hit| (hit.place.position, hit.score)).collect()
-    };
-    let all = best(5);
-    assert_eq!(all[1].0, 3, "the first tool for the invoice, not the second one for the flight");
-    assert!(all.is_sorted_by(|(_, a), (_, b)| a >= b), "{all:?}");
-    assert_eq!(best(2), all[..2], "the order does not depend on how many are asked for");
-}
