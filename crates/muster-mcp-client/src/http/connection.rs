@@ -97,9 +97,9 @@ impl HttpConnection {
         self.idle_since = Instant::now();
     }
 
-    /// Whether this thread opened it.
-    pub(super) fn is_own(&self) -> bool {
-        self.thread == thread::current().id()
+    /// Whether a thread opened it.
+    pub(super) fn is_of(&self, thread: ThreadId) -> bool {
+        self.thread == thread
     }
 
     /// Counts a use by another thread; returns whether it should be used once more.

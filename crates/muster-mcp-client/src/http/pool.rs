@@ -7,6 +7,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -273,9 +274,10 @@ impl IdleConnections {
     /// An open connection: if possible one of this thread. There are never more connections than requests needed at once,
     /// on whatever threads: an upstream may serve only a few.
     fn take(&self) -> Option<HttpConnection> {
+        let here = thread::current().id();
         let mut idle = self.connections.lock();
         loop {
-            let own = idle.iter().rposition(HttpConnection::is_own);
+            let own = idle.iter().rposition(|connection| connection.is_of(here));
             let at = own.or(idle.len().checked_sub(1))?;
             let mut connection = idle.remove(at);
             if own.is_none() && !connection.lend() {
@@ -414,16 +416,17 @@ mod tests {
         let (other, mut upstream) = opened.unwrap();
         put(other);
         let own = idle.take().unwrap();
-        assert!(own.is_own());
+        let here = std::thread::current().id();
+        assert!(own.is_of(here));
         for _ in 0..MAX_LENT {
             let other = idle.take().unwrap();
-            assert!(!other.is_own());
+            assert!(!other.is_of(here));
             put(other);
         }
         assert!(idle.take().is_none(), "it is replaced");
         assert_eq!(upstream.read(&mut [0; 8]).await.unwrap(), 0);
         put(own);
-        assert!(idle.take().unwrap().is_own());
+        assert!(idle.take().unwrap().is_of(here));
     }
 
     #[tokio::test(start_paused = true)]

@@ -151,6 +151,33 @@ fn whole_segments_are_counted_once() {
 }
 
 #[test]
+fn calls_that_share_names_have_them_in_every_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = HistoryOptions { max_bytes: 1024 * 1024, ..options(folder.path()) };
+    let (tools, policy) = ([entry("git", "x_git_t"), entry("db", "x_db_t")], Arc::default());
+    let mut batch = CallBatch::default();
+    for number in 0..5_000 {
+        let (tool, policy) = (Some(&tools[number % 2]), Arc::clone(&policy));
+        // A call that was refused has no rule.
+        let micros = (number % 3 > 0).then_some(1);
+        batch.add(&mut FinishedCall { policy, ..finished(tool, CallStatus::Ok, micros) });
+    }
+    let mut writer = HistoryWriter::open(&options).unwrap();
+    writer.add(&batch);
+    writer.flush();
+    assert!(segments(&options.folder).len() > 2);
+    let reader = HistoryReader::new(options.folder, Arc::default());
+    let read = reader.list(&CallFilter::default(), 5_000).unwrap();
+    assert_eq!(read.calls.len(), 5_000);
+    for call in read.calls {
+        let number = call.id - 1;
+        let names = [("git", "x_git_t"), ("db", "x_db_t")][usize::from(!number.is_multiple_of(2))];
+        assert_eq!((call.server.as_str(), call.tool.as_str()), names, "{number}");
+        assert_eq!(call.rule.is_empty(), number.is_multiple_of(3), "{number}");
+    }
+}
+
+#[test]
 fn only_so_many_tools_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
