@@ -181,24 +181,25 @@ fn possible_paths(value: &str) -> impl Iterator<Item = &str> {
 
 /// Where credentials are on this machine.
 struct Stores {
+    /// The homes of all users. Stores in them are known by their names.
     homes: Vec<PathBuf>,
-    /// Resolved, as far as they exist.
+    /// The stores of this user, of the system and of the gateway, with all links resolved.
     known: Vec<PathBuf>,
 }
 
 impl Stores {
     fn of(environment: &Environment) -> Self {
-        let mut homes: Vec<PathBuf> =
-            environment.homes().filter_map(|home| Path::new(home).canonicalize().ok()).collect();
+        let resolved = |home: &str| Path::new(home).canonicalize().ok();
+        let mut homes: Vec<PathBuf> = environment.homes().filter_map(resolved).collect();
         homes.retain(|home| home.parent().is_some());
         homes.sort();
         homes.dedup();
-        let in_homes = homes.iter().flat_map(|home| IN_HOME.iter().map(|store| home.join(store)));
-        let of_the_system = OF_THE_SYSTEM.iter().map(PathBuf::from);
-        let private = environment.private_paths().iter().cloned();
-        let known = in_homes.chain(of_the_system).chain(private);
-        let known = known.filter_map(|store| store.canonicalize().ok()).collect();
-        Self { homes, known }
+        let own = environment.get("HOME").map(Path::new).into_iter();
+        let own = own.flat_map(|home| IN_HOME.iter().map(move |store| home.join(store)));
+        let existing = own.chain(OF_THE_SYSTEM.iter().map(PathBuf::from));
+        let existing = existing.filter_map(|store| store.canonicalize().ok());
+        let private = environment.private_paths().iter().map(|path| resolve(path));
+        Self { homes, known: existing.chain(private).collect() }
     }
 
     /// The store that a path is, or is in.
@@ -207,12 +208,12 @@ impl Stores {
         [path, resolved.as_path()].into_iter().find_map(|path| {
             of_a_process(path)
                 .or_else(|| self.known.iter().find(|store| path.starts_with(store)).cloned())
-                .or_else(|| self.not_yet_existing(path))
+                .or_else(|| self.named_in_a_home(path))
         })
     }
 
     /// The store that a path in a home is part of by its name.
-    fn not_yet_existing(&self, path: &Path) -> Option<PathBuf> {
+    fn named_in_a_home(&self, path: &Path) -> Option<PathBuf> {
         self.homes.iter().find_map(|home| {
             let inside = path.strip_prefix(home).ok()?;
             let store = IN_HOME.iter().find(|store| inside.starts_with(store))?;
@@ -227,10 +228,13 @@ impl Stores {
         if proc.starts_with(&root) && proc.exists() {
             return Some(proc.to_owned());
         }
-        let inside = |store: &&PathBuf| {
+        let inside = |store: &PathBuf| {
             store.starts_with(&root) && access(store.as_path(), Access::READ_OK).is_ok()
         };
-        self.known.iter().find(inside).cloned()
+        let homes = self.homes.iter();
+        let homes = homes.filter(|home| home.starts_with(&root) || root.starts_with(home));
+        let named = homes.flat_map(|home| IN_HOME.iter().map(|store| home.join(store)));
+        self.known.iter().cloned().chain(named).find(inside)
     }
 }
 

@@ -48,7 +48,7 @@ impl Home {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        for folder in [".ssh", ".docker", "project/src", "elsewhere/keys", "state"] {
+        for folder in [".ssh", ".docker", "project/src", "elsewhere/keys", "other/.aws", "state"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for file in [".ssh/id_ed25519", ".docker/config.json", "project/a", "state/tokens.json"] {
@@ -57,8 +57,10 @@ impl Home {
         symlink(root.join(".ssh"), root.join("project/link")).unwrap();
         symlink(root.join(".ssh/id_ed25519"), root.join("project/file-link")).unwrap();
         symlink(root.join("elsewhere/keys"), root.join(".gnupg")).unwrap();
+        let passwd = format!("other:x:1:1::{}/other:/bin/sh\n", root.display());
         let variables = [("HOME".to_owned(), root.display().to_string())];
-        let environment = Environment::new(variables, "").with_private_paths([root.join("state")]);
+        let environment = Environment::new(variables, &passwd)
+            .with_private_paths([root.join("state"), root.join("not-yet/secret")]);
         Self { dir, root, environment }
     }
 
@@ -90,6 +92,8 @@ fn paths_to_credentials_are_refused() {
         ("read", json!({"path": "~/.aws/credentials"})),
         ("read", json!({"path": "~/elsewhere/keys/x"})),
         ("read", json!({"path": "~/state/tokens.json"})),
+        ("read", json!({"path": "~/not-yet/secret"})),
+        ("read", json!({"path": "~/other/.aws/credentials"})),
         ("read", json!({"path": "id_ed25519", "directory": "~/.ssh"})),
         ("read", json!({"path": "../.ssh/id_ed25519", "directory": "~/project"})),
         ("read", json!({"directory": "~/project/link"})),
@@ -109,6 +113,7 @@ fn paths_to_credentials_are_refused() {
         ("search", json!({"pattern": "x", "path": "..", "directory": "~/project"})),
         ("search", json!({"pattern": "x", "directory": "~"})),
         ("search", json!({"pattern": "x", "path": "~/.docker"})),
+        ("search", json!({"pattern": "x", "path": "~/other"})),
         ("walk", json!({"directory": "~"})),
     ];
     for (tool, args) in refused {
