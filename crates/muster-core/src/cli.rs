@@ -81,6 +81,7 @@ impl CliTool {
 
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the definition")]
 pub struct Param {
     /// Its key in the arguments.
     pub name: String,

@@ -64,6 +64,7 @@ impl Home {
         Self { dir, root, environment }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads better in the tables")]
     fn refusal(&self, config: &CliConfig, tool: &str, args: Value) -> Option<String> {
         let text = args.to_string().replace("~", &self.root.display().to_string());
         let tool = config.tools.iter().find(|one| one.name == tool).unwrap();

@@ -165,8 +165,6 @@ async fn serve(
     let observed = GatewayTelemetry::start(&settings, state.path(), trust);
     let telemetry = observed.telemetry.clone();
     let directory = access.directory(store.root(), logins.as_ref());
-    let private = state::private_paths(state.path(), store.root());
-    let environment = process::environment().with_private_paths(private);
     let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
@@ -176,7 +174,7 @@ async fn serve(
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
         timing: cluster.timing(),
         executions: cluster.executions(),
-        ..EngineOptions::new(connect, launcher.clone(), environment)
+        ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root()))
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);

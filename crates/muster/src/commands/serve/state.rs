@@ -1,13 +1,13 @@
 //! The state folder of a gateway: taken for itself alone, or refused.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use muster_client::user_dirs;
 use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership, StateFolder};
-use muster_exec::private_dir::PrivateDir;
+use muster_exec::{environment::Environment, private_dir::PrivateDir};
 
 use super::Serve;
-use crate::{error::CommandError, output::shell_quoted};
+use crate::{error::CommandError, output::shell_quoted, process};
 
 /// Files and folders of a configuration directory that may hold secrets.
 const SECRET_FILES: &[&str] = &[
@@ -29,14 +29,6 @@ pub(super) enum GatewayState {
     Temporary(PrivateDir),
 }
 
-/// What is secret of a gateway: its state, and those files of its configuration that may hold secrets. The folder itself may
-/// hold anything, such as a project.
-pub(super) fn private_paths(state: &Path, config: &Path) -> Vec<PathBuf> {
-    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
-    let files = SECRET_FILES.iter().map(|file| config.join(file));
-    files.chain([state.to_owned()]).collect()
-}
-
 impl GatewayState {
     /// Takes the folder of a configuration directory.
     pub(super) fn take(args: &Serve, config: &Path) -> Result<Self, CommandError> {
@@ -56,6 +48,14 @@ impl GatewayState {
             }
             Err(error) => temporary(&error.to_string()),
         }
+    }
+
+    /// The environment of commands. Secret are the state, and those files of the configuration that may hold secrets; its
+    /// folder may hold anything else, such as a project.
+    pub(super) fn environment(&self, config: &Path) -> Environment {
+        let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+        let files = SECRET_FILES.iter().map(|file| config.join(file));
+        process::environment().with_private_paths(files.chain([self.path().to_owned()]))
     }
 
     /// Where it is.
