@@ -16,9 +16,11 @@ import run
 HERE = pathlib.Path(__file__).resolve().parent
 GIVEN = ["mcpproxy45", "livemcp_step", "livemcp_step_8k", "metatool_multi"]
 # nDCG@10 that must not be fallen behind; the goals are in models/README.md.
-GATES = {"mcpproxy45": .85, "livemcp_step": .80, "livemcp_step_8k": .69, "metatool_multi": .72}
+GATES = {"mcpproxy45": .87, "livemcp_step": .81, "livemcp_step_8k": .69, "metatool_multi": .735}
+# The same for R@5.
+RECALL = {"mcpproxy45": .93}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
-HONEST = {"false": .02, "recognised": .43, "named": .85}
+HONEST = {"false": .01, "recognised": .45, "named": .88}
 EMBEDDED = 3600
 # Searches over HTTP without the model, by the number of tools: p99 in ms of ordinary and of long questions; resident MiB.
 SEARCH_MS = {10_000: (1, 5), 100_000: (4, 10)}
@@ -274,6 +276,7 @@ def main():
         alarms, asked = alarms + none, asked + count
         if not args.words:
             failed += [f"{name}: nDCG@10 {mean['nDCG@10']:.3f} < {GATES[name]}" for _ in [0] if mean["nDCG@10"] < GATES.get(name, 0)]
+            failed += [f"{name}: R@5 {mean['R@5']:.3f} < {RECALL[name]}" for _ in [0] if mean["R@5"] < RECALL.get(name, 0)]
     if asked:
         print(f"\nno_such_tool on answerable questions: {alarms / asked:.4f}")
     if "honest" in wanted:
