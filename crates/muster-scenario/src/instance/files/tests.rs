@@ -57,6 +57,7 @@ fn servers() {
               - name: t
                 responses:
                   - response: "{{ a }}"
+                show_schema: true
             control: 4000
             fault:
               kind: half

@@ -231,7 +231,9 @@ fn the_other_methods() {
     assert_eq!(hello["serverInfo"], json!({"name": "mock-m", "version": "1.0.0"}));
     let tools = ask("tools/list", json!({})).unwrap();
     assert_eq!(tools["tools"][0]["name"], "scale");
-    assert_eq!(tools["tools"][0]["inputSchema"], json!({"type": "object", "properties": {}}));
+    let shown = &tools["tools"][0]["inputSchema"]["properties"];
+    assert_eq!(shown["count"], json!({"type": "integer", "default": 2}));
+    assert_eq!(tools["tools"][1]["inputSchema"], json!({"type": "object", "properties": {}}));
     assert_eq!(ask("server/discover", json!({})).unwrap_err().code, -32601);
     let note = Message::Notification {
         method: "notifications/initialized".to_owned(),
