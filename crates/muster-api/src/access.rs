@@ -20,7 +20,7 @@ pub struct StaticTokenInfo {
     pub expires: Option<String>,
     /// Whether it has expired.
     pub expired: bool,
-    /// When it was last used, a minute late at most.
+    /// When it was last used; up to a minute out of date.
     pub last_used: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct CreatedToken {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionList {
-    /// The logins that requests came from since the gateway started, those of the last request first.
+    /// The logins that have sent requests since the gateway started, most recently active first.
     pub logins: Vec<LoginInfo>,
     /// The browsers that are logged in to the console, newest first.
     pub browsers: Vec<BrowserInfo>,
@@ -80,9 +80,9 @@ pub struct BrowserInfo {
     pub id: String,
     /// When it logged in.
     pub began: String,
-    /// When its session ends by itself.
+    /// When its session expires.
     pub ends: String,
-    /// Whether the session serves the gateway's machine only.
+    /// Whether the session is limited to the gateway's own machine.
     #[serde(skip_serializing_if = "is_false")]
     pub local: bool,
 }

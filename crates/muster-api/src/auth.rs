@@ -58,7 +58,7 @@ pub enum LoginState {
     AuthRequired,
     /// The gateway is connecting with the caller's login.
     SsoPending,
-    /// The caller's login at the gateway does not work there, or no longer.
+    /// The caller's login at the gateway does not work at the server, or no longer does.
     ReauthRequired,
     /// Connecting failed several times in a row.
     Unreachable,
@@ -88,7 +88,7 @@ impl LoginState {
         }
     }
 
-    /// Whether only a login of the caller connects the server.
+    /// Whether the caller has to log in before the server can be connected.
     pub const fn wants_login(self) -> bool {
         matches!(self, Self::AuthRequired | Self::ReauthRequired)
     }

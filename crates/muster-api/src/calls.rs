@@ -9,7 +9,7 @@ use crate::is_zero;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallInfo {
-    /// Its number, unique in the history and growing.
+    /// Its number: unique in the history, and increasing.
     pub id: u64,
     /// When it began: RFC 3339, in UTC.
     pub time: String,
@@ -22,7 +22,7 @@ pub struct CallInfo {
     pub status: String,
     /// How long it took, in milliseconds.
     pub duration_ms: f64,
-    /// How long the server took; none if the call never reached it.
+    /// How long the server took; `None` if the call never reached it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_ms: Option<f64>,
     /// The subject of the caller.
@@ -61,7 +61,7 @@ pub struct CallInfo {
 pub struct CallList {
     /// The calls, newest first, without their arguments.
     pub calls: Vec<CallInfo>,
-    /// The cursor of the next page, for `before`; none on the last page.
+    /// The cursor of the next page, for `before`; `None` on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
@@ -72,11 +72,11 @@ pub struct CallList {
 pub struct CallStats {
     /// The time of the first call: RFC 3339; empty if there is none.
     pub since: String,
-    /// All calls.
+    /// The totals of all calls.
     pub total: CallTotals,
     /// The calls by server and tool, those with the most calls first, up to a limit.
     pub tools: Vec<ToolCalls>,
-    /// The number of tools, also of those that are not listed.
+    /// The number of tools, including those that are not listed.
     pub tool_count: usize,
     /// The calls by hour, oldest first. Hours without calls are left out.
     pub hours: Vec<HourCalls>,

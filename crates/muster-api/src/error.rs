@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The structured content of a failed call, for programs: they must not match on the text.
+/// The structured content of a failed call. Programs must match on this, not on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorDetails {
     /// The kind of an error.

@@ -24,7 +24,7 @@ pub struct ExecutionList {
     pub has_more: bool,
 }
 
-/// The reply of a workflow: an account of its execution, unless the workflow has an `output` of its own.
+/// The reply of a workflow: a report of its execution, unless the workflow defines its own `output`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecutionReply {
@@ -36,13 +36,13 @@ pub struct ExecutionReply {
     /// `completed` or `failed`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Why it failed, unless a step says it.
+    /// Why it failed, unless the error is that of a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The arguments of the call.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub input: Map<String, Value>,
-    /// The steps that ran, in order; none is null.
+    /// The steps that ran, in order; null if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepReply>>,
     /// The arguments that templates refer to.

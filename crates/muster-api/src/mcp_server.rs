@@ -68,7 +68,7 @@ pub struct McpServerInfo {
     /// The protocol that the gateway must speak to it: `legacy` or `modern`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protocol_era: String,
-    /// Which replicas run it, if not each: `one`.
+    /// Which replicas run it, unless all do: `one`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub run_on: String,
     /// Replaces the name in the names of its tools.
@@ -91,7 +91,7 @@ pub struct McpServerInfo {
     /// The number of failed attempts to connect in a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub consecutive_failures: u64,
-    /// The number of calls in a row that it did not answer, while its calls fail at once because of that.
+    /// The number of consecutive calls that it did not answer, while its circuit breaker is open.
     #[serde(skip_serializing_if = "is_zero")]
     pub call_failures: u64,
     /// The last attempt to connect, in RFC 3339.
@@ -139,11 +139,11 @@ pub struct ServerLog {
     pub lines: Vec<ServerLogLine>,
 }
 
-/// A line that a local server wrote beside the protocol.
+/// A line that a local server wrote outside the protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerLogLine {
-    /// Its number since the gateway started.
+    /// Its sequence number since the gateway started.
     pub number: u64,
     /// When it was written, in RFC 3339.
     pub time: String,

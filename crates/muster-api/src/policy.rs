@@ -12,7 +12,7 @@ pub struct PolicyAnswer {
     pub decision: String,
     /// Why, in one sentence.
     pub reason: String,
-    /// The parts of the policy that decide, the most specific first: `tools.github/*`, `default`.
+    /// The parts of the policy that decided, the most specific first: `tools.github/*`, `default`.
     pub rules: Vec<String>,
     /// What is wrong with the arguments, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,7 +50,7 @@ pub struct PolicyInfo {
     pub destructive_blocked: bool,
     /// The rules for everybody, in file order.
     pub rules: Vec<PolicyRuleInfo>,
-    /// What some callers may use beyond that.
+    /// The additional access of particular callers.
     pub callers: Vec<PolicyEntryInfo>,
     /// The toolsets.
     pub toolsets: Vec<ToolsetSummary>,

@@ -3,8 +3,8 @@
 use muster_workflow::service::ServiceState;
 use serde::{Deserialize, Serialize};
 
-/// The state of an MCP server, as its definition file and `core_mcpserver_*` name it. Which words a server
-/// has depends on whether it is local or remote.
+/// The state of an MCP server, as its definition file and `core_mcpserver_*` name it. Local and remote servers
+/// use different words for some states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServerState {
     /// A local server is being started.
@@ -65,7 +65,7 @@ impl ServerState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendState {
-    /// It needs neither a start nor a connection, such as CLIs.
+    /// It needs neither a start nor a connection, like a CLI.
     #[serde(rename = "Ready")]
     Ready,
     /// It waits for its dependencies.

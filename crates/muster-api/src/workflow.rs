@@ -35,7 +35,7 @@ pub struct WorkflowInfo {
     pub workflow: WorkflowDefinition,
     /// The definition as YAML.
     pub yaml: String,
-    /// The tools that it lacks.
+    /// Its tools that cannot be called.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
     /// The servers of those tools.
@@ -82,9 +82,9 @@ pub struct WorkflowDefinition {
 pub struct WorkflowArgInfo {
     /// Its JSON type.
     pub r#type: String,
-    /// Whether a call must have it.
+    /// Whether every call must provide it.
     pub required: bool,
-    /// Its value in calls without it.
+    /// Its value in calls that omit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// One line about it.

@@ -1,8 +1,9 @@
 //! Admission to the gateway: who is calling, and whether they may change it.
 //!
-//! In this order: a static token, a login if the gateway requires one, else a process of the gateway's own user on this
-//! machine: known by the system, or by the token in a file that only this user can read. The operator token makes any of
-//! these an operator, and stands for a login.
+//! Credentials are checked in this order: a static token; a login, if the gateway requires one; otherwise the caller
+//! must be a process of the gateway's own user on this machine. The kernel identifies such a process, or it presents
+//! the token from a file that only this user can read. The operator token makes any caller an operator and replaces a
+//! login.
 
 pub mod browser_sessions;
 pub mod directory;
@@ -36,7 +37,7 @@ use crate::{
 /// The issuer of the principals of static tokens.
 pub const TOKEN_ISSUER: &str = "muster:token";
 
-/// The beginning of the logins of static tokens, before the digest.
+/// The prefix of the login id of a static token; the digest follows.
 const TOKEN_LOGIN: &str = "token/";
 
 /// Root can read every file and every process.
@@ -45,7 +46,7 @@ const ROOT: u32 = 0;
 /// The gateway's own user, read once, so that requests make no system call.
 static OWN_USER: LazyLock<u32> = LazyLock::new(|| geteuid().as_raw());
 
-/// Callers from other machines, where the gateway requires no login.
+/// How callers from other machines are admitted if the gateway requires no login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RemoteCallers {
     /// Only with a static token.
@@ -83,14 +84,14 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// Admits by these rules, and by the tokens in the file of operators.
+    /// Creates access control with these rules and the tokens of the operator file.
     pub fn new(options: AccessOptions, file: Option<&OperatorFile>) -> Self {
         let operator = file.map(|file| file.operator().clone());
         let local = file.map(|file| file.local().clone());
         Self { options, operator, local, clock: Clock::system() }
     }
 
-    /// The role of a caller that proves nothing beyond being let in.
+    /// The role of a caller that is admitted without operator credentials.
     pub const fn default_role(mode: AccessMode) -> Role {
         match mode {
             AccessMode::Private | AccessMode::Token => Role::Agent,
@@ -131,12 +132,12 @@ impl AccessControl {
         Ok(admission)
     }
 
-    /// Whether a client on this machine could read the file of the gateway's user.
+    /// Whether a client on this machine presents the token from the operator file, and so runs as the gateway's user.
     fn is_own_client(&self, headers: &HeaderMap, peer: &Peer) -> bool {
         peer.ip().is_loopback() && presents(headers, LOCAL_HEADER, self.local.as_ref())
     }
 
-    /// Admits a caller that presents nothing, where no login is required.
+    /// Admits a caller without credentials, if no login is required.
     fn anonymous(&self, peer: &Peer) -> Result<Admission, Box<Response<Bytes>>> {
         if !peer.ip().is_loopback() {
             return match self.options.remote {
@@ -256,7 +257,7 @@ fn forbidden(reason: &str) -> Response<Bytes> {
     refusal(StatusCode::FORBIDDEN, reason)
 }
 
-/// A refusal in plain text: the transport shows it in the form of its protocol.
+/// A refusal in plain text. The transport converts it to an error of its protocol.
 fn refusal(status: StatusCode, reason: &str) -> Response<Bytes> {
     page::response(status, "text/plain; charset=utf-8", reason.to_owned())
 }

@@ -1,7 +1,7 @@
 //! The gateway as an OAuth client: it obtains tokens for users at the servers behind it.
 //!
 //! Grants are stored by owner and issuer, and each access token by the resource it is for. A token leaves
-//! this module only through [`AccessTokenSource`], for one owner and one server, and in requests to its issuer.
+//! this module only in requests to its issuer, or through an [`AccessTokenSource`] for one owner and one server.
 
 pub(crate) mod client_credentials;
 mod grant;
@@ -60,7 +60,7 @@ use crate::{
 
 const NAME: &str = "muster";
 const DEFAULT_SCOPES: &str = "openid profile email groups offline_access";
-/// How many entries any map in this process may have.
+/// The maximum number of entries of each map that this client keeps in memory.
 const MAX_ENTRIES: usize = 10_000;
 /// How long the shutdown waits for token requests in flight.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Configuration of an [`OAuthClient`].
 #[derive(Debug, Clone)]
 pub struct OAuthClientOptions {
-    /// The URL by which browsers reach the gateway, without a slash at the end.
+    /// The URL by which browsers reach the gateway, without a trailing slash.
     pub public_url: String,
     /// The client id; empty for the URL of the gateway's client metadata document.
     pub client_id: String,
@@ -80,19 +80,19 @@ pub struct OAuthClientOptions {
     pub document_path: String,
     /// The scopes in that document.
     pub scopes: String,
-    /// The only issuer that may see the client id and secret; empty for all.
+    /// The only issuer that the client id and secret are sent to; empty for all issuers.
     pub client_issuer: String,
     /// The folder of secrets that server files refer to.
     pub secrets: Option<PathBuf>,
-    /// The secrets of a cluster, in place of that folder.
+    /// The secrets of a cluster, used instead of that folder.
     pub cluster: Option<Arc<dyn SecretSource>>,
     /// Which networks issuers may be in.
     pub policy: AddressPolicy,
-    /// The gateway's own logins, by which a login link is bound to the browser of its owner.
+    /// The gateway's own logins, which bind a login link to the browser of its owner.
     pub browser_logins: Option<AuthServer>,
-    /// Whether browsers on this machine must belong to the gateway's own user, where it requires no logins.
+    /// Whether browsers on this machine must belong to the gateway's own user, if the gateway requires no logins.
     pub own_browsers_only: bool,
-    /// The pages to redirect to after a login, which its link may name.
+    /// The pages that a login link may redirect to after the login.
     pub redirects: PostLoginRedirects,
 }
 
@@ -275,7 +275,7 @@ impl OAuthClient {
     ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
         let issuer = self.issuer_of(site).await?;
         let entry = self.entry(&person.owner, &issuer.issuer).await;
-        // A login is for the address that the user saw.
+        // A login is valid only for the address that the user saw when logging in.
         let has_moved =
             self.drop_former_logins(&person.owner, &entry, &site.name, &issuer.resource).await;
         if has_moved || entry.get().is_none() {
@@ -292,7 +292,7 @@ impl OAuthClient {
     }
 }
 
-/// Fetches a token once, so that a missing one is reported now and not by the first request.
+/// Fetches a token once, so that a missing login is reported now and not by the first request.
 async fn checked(
     access: impl AccessTokenSource + 'static,
 ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
@@ -369,7 +369,8 @@ impl LoginService for LoginsAdapter {
             if issuers.is_empty() {
                 return Ok(false);
             }
-            // A server chooses its issuer: only a token for this very server counts as a login to it.
+            // A server names its own issuer, so a grant of that issuer proves nothing: only a token for this server
+            // counts.
             let issuer = self.0.issuer_of(site).await?;
             let entry = self.0.entry(&person.owner, &issuer.issuer).await;
             Ok(entry.get().is_some_and(|grant| grant.access.contains_key(&issuer.resource)))
@@ -386,7 +387,7 @@ impl LoginService for LoginsAdapter {
             let Some(wanted) = wanted else { return false };
             let Ok(issuer) = self.0.issuer_of(site).await else { return false };
             let grant = self.0.entry(&person.owner, &issuer.issuer).await.get();
-            // Another gateway may have completed the step-up.
+            // Another gateway may have completed the step-up meanwhile.
             grant.is_some_and(|grant| !scopes::covers(&grant.scope, &wanted))
         })
     }

@@ -16,8 +16,8 @@ use crate::{
 /// How long fetched keys are used.
 const KEYS_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How often keys are fetched at most because of a token with an unknown key, or from an issuer that is down: an attacker
-/// can make any number of tokens.
+/// The minimum interval between fetches that an unknown key or an unavailable issuer causes. It protects the issuer: an
+/// attacker can send any number of tokens with unknown keys.
 const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A public key of an issuer.
@@ -31,7 +31,7 @@ pub struct PublicKey {
     pub material: KeyMaterial,
 }
 
-/// The numbers of a public key.
+/// The cryptographic parameters of a public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyMaterial {
     /// An RSA key.
@@ -108,7 +108,7 @@ pub enum JwksError {
     /// The response is not a key set.
     #[error("the keys of the issuer cannot be read")]
     Malformed,
-    /// The keys could not be fetched, and are not fetched again yet.
+    /// A recent fetch failed, and the keys are not fetched again yet.
     #[error("the keys of the issuer could not be fetched a moment ago")]
     FailedBefore,
 }
@@ -122,7 +122,7 @@ enum KeysLocation {
     Issuer(String),
 }
 
-/// The cached keys of an issuer.
+/// The keys of an issuer that were last fetched.
 #[derive(Debug, Default)]
 struct KnownKeys {
     /// The keys, and when they were fetched.
@@ -140,7 +140,7 @@ pub struct JwksCache {
     /// Hosts that may also have private addresses.
     private_hosts: Vec<String>,
     known: Lock<KnownKeys>,
-    /// Held during a fetch.
+    /// Held during a fetch, so that concurrent callers share one.
     fetching: Mutex<()>,
 }
 
@@ -172,7 +172,7 @@ impl JwksCache {
         Self { private_hosts, ..self }
     }
 
-    /// Verifies a token. If no cached key fits, the keys are fetched again: the issuer may have rotated
+    /// Verifies a token. If no cached key verifies it, fetches the keys again: the issuer may have rotated
     /// them.
     pub async fn verify(
         &self,
@@ -188,8 +188,8 @@ impl JwksCache {
         }
     }
 
-    /// The keys, fetched again if they are old. Old keys are better than a wait, while another caller fetches them or the
-    /// issuer is unavailable.
+    /// Returns the keys, fetching them again if the cached ones are stale. Stale keys are returned without waiting if
+    /// another caller is fetching already, and also if the fetch fails.
     async fn usable_keys(&self) -> Result<Arc<[PublicKey]>, JwksError> {
         if let Some(keys) = self.younger_than(KEYS_TTL) {
             return Ok(keys);
@@ -201,7 +201,7 @@ impl JwksCache {
         }
     }
 
-    /// The keys as the issuer has them now, or had a few seconds ago. Concurrent callers wait for one fetch.
+    /// Returns keys that were fetched within the last few seconds. Concurrent callers wait for a single fetch.
     async fn latest_keys(&self) -> Result<Arc<[PublicKey]>, JwksError> {
         let _fetching = self.fetching.lock().await;
         match self.younger_than(MIN_REFETCH_INTERVAL) {
@@ -219,14 +219,14 @@ impl JwksCache {
         (when.elapsed() < max_age).then(|| Arc::clone(keys))
     }
 
-    /// Fetches the keys, unless that failed a moment ago. The caller holds the lock on fetches.
+    /// Fetches the keys, unless the last attempt was a moment ago. The caller holds the `fetching` lock.
     async fn refetch(&self) -> Result<Arc<[PublicKey]>, JwksError> {
         let attempted = self.known.lock().attempted;
         if attempted.is_some_and(|when| when.elapsed() < MIN_REFETCH_INTERVAL) {
             return Err(JwksError::FailedBefore);
         }
         let fetched = self.fetch().await;
-        // After the fetch: one that times out may take longer than the interval.
+        // Take the time after the fetch: a fetch that times out may take longer than the interval.
         let (now, mut known) = (Instant::now(), self.known.lock());
         known.attempted = Some(now);
         if let Ok(keys) = &fetched {
@@ -260,14 +260,14 @@ impl JwksCache {
     }
 
     async fn document(&self, url: String) -> Result<Bytes, JwksError> {
-        // No redirect is followed, so the policy of this host stays with it.
+        // Redirects are not followed, so the address policy of this host cannot apply to another one.
         let policy = policy_of(&url, self.policy, &self.private_hosts);
         let response = self.http.send(HttpRequest::get(url, policy)).await?;
         if response.status.is_success() { Ok(response.body) } else { Err(JwksError::Malformed) }
     }
 }
 
-/// The policy for a URL: private addresses are allowed for the hosts that are named.
+/// The address policy for a URL: the hosts in `private` may also have private addresses.
 pub(crate) fn policy_of(url: &str, policy: AddressPolicy, private: &[String]) -> AddressPolicy {
     let host = Url::parse(url).ok().map(|url| url.host().to_owned());
     match host.is_some_and(|host| private.iter().any(|named| named.eq_ignore_ascii_case(&host))) {
@@ -296,7 +296,7 @@ mod tests {
 
     use super::{JwksCache, JwksError, KEYS_TTL, MIN_REFETCH_INTERVAL};
 
-    /// An issuer that goes down after its first response: its connections are closed when the gate opens.
+    /// An issuer that stops responding after its first response. Its connections are closed when the gate opens.
     struct Issuer {
         keys: JwksCache,
         requests: Arc<AtomicUsize>,
@@ -339,7 +339,7 @@ mod tests {
             while issuer.requests.load(Ordering::SeqCst) < 2 {
                 tokio::task::yield_now().await;
             }
-            // They return while the issuer is silent.
+            // These calls return although the issuer does not respond.
             for _ in 0..10 {
                 issuer.keys.usable_keys().await.unwrap();
             }

@@ -1,6 +1,6 @@
 //! JSON Web Tokens: parsing and verification.
 //!
-//! Only signatures with public keys are accepted, neither `none` nor shared secrets.
+//! Only signatures by public-key algorithms are accepted: neither `none` nor shared secrets.
 
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
@@ -8,10 +8,10 @@ use thiserror::Error;
 
 use crate::{jwks::PublicKey, random::from_base64url};
 
-/// How many seconds the clocks of two machines may differ.
+/// The clock skew that is tolerated between two machines, in seconds.
 pub const LEEWAY: u64 = 60;
 
-/// Longer tokens are refused.
+/// The maximum length of a token.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// Why a token is invalid.
@@ -41,7 +41,7 @@ pub enum JwtError {
     /// It has another nonce.
     #[error("it belongs to another login")]
     Nonce,
-    /// It has expired, or never expires.
+    /// It has expired, or has no expiry.
     #[error("it has expired")]
     Expired,
     /// It is not valid yet.
@@ -77,7 +77,7 @@ struct Header {
     typ: Option<String>,
 }
 
-/// Types of tokens that have the same issuers and audiences, but do not authenticate anybody.
+/// Token types that share issuers and audiences with accepted tokens, but do not authenticate a user.
 const OTHER_TYPES: &[&str] = &["logout+jwt", "secevent+jwt", "dpop+jwt"];
 
 /// The claims of a token.
@@ -102,7 +102,7 @@ pub struct Claims {
     pub nonce: Option<String>,
     /// The user's e-mail address.
     pub email: Option<String>,
-    /// Whether the issuer has verified the address; some write it as text.
+    /// Whether the issuer has verified the address. Some issuers write it as a string.
     #[serde(default)]
     pub email_verified: Option<serde_json::Value>,
     /// The user's name.
@@ -190,7 +190,7 @@ impl<'a> Jwt<'a> {
         expected: &ExpectedClaims<'_>,
     ) -> Result<Claims, JwtError> {
         let algorithm = Algorithm::from_name(&self.header.alg).ok_or(JwtError::Algorithm)?;
-        // An extension that we do not understand may change what the signature means.
+        // A critical extension that we do not understand may change the meaning of the token.
         if self.header.crit.is_some() {
             return Err(JwtError::Algorithm);
         }
@@ -232,7 +232,7 @@ impl Claims {
         if expected.nonce.is_some() && self.nonce.as_deref() != expected.nonce {
             return Err(JwtError::Nonce);
         }
-        // A token that never expires could never be revoked.
+        // Refuse tokens without expiry: they would stay valid forever.
         let expires = self.exp.and_then(seconds).ok_or(JwtError::Expired)?;
         if expected.now >= expires.saturating_add(LEEWAY) {
             return Err(JwtError::Expired);
@@ -253,12 +253,12 @@ impl Claims {
     }
 }
 
-/// One algorithm has two names.
+/// The canonical name of an algorithm: `Ed25519` is another name of `EdDSA`.
 fn canonical(algorithm: &str) -> &str {
     if algorithm == "Ed25519" { "EdDSA" } else { algorithm }
 }
 
-/// A date in a token: seconds, perhaps with a fraction.
+/// Converts a date of a token: seconds, possibly with a fraction.
 fn seconds(number: f64) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,

@@ -6,7 +6,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::lock::Lock;
 
-/// A per-key async lock: a caller that waits finds the result of the one before it.
+/// An async lock per key. A caller that had to wait can use the result of the previous holder.
 #[derive(Debug, Default)]
 pub(crate) struct KeyedLock(Lock<BTreeMap<String, Arc<Mutex<()>>>>);
 

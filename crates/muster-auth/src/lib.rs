@@ -1,7 +1,7 @@
 //! Authentication: of the gateway's own clients, and of the gateway at the servers behind it.
 //!
 //! **Invariant:** only this crate holds tokens and client secrets. Other crates see a `Principal`, and a
-//! `Bearer` that never prints its token.
+//! `BearerToken` that never prints its value.
 
 pub mod access;
 pub mod client;

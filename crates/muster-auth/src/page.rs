@@ -16,7 +16,7 @@ pub fn message(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
     html(status, &document(title, &format!("<p>{}</p>", escape(text))))
 }
 
-/// A redirect of a browser.
+/// Redirects a browser.
 pub(crate) fn redirect(status: StatusCode, url: &str) -> Response<Bytes> {
     let mut found = response(status, "text/plain; charset=utf-8", "");
     if let Ok(url) = HeaderValue::from_str(url) {
@@ -25,7 +25,7 @@ pub(crate) fn redirect(status: StatusCode, url: &str) -> Response<Bytes> {
     found
 }
 
-/// A whole HTML document around the markup of its body.
+/// A complete HTML document with the markup of its body.
 pub(crate) fn document(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -48,7 +48,7 @@ pub(crate) fn html(status: StatusCode, document: &str) -> Response<Bytes> {
     response
 }
 
-/// A response that is neither cached, framed, sniffed, nor named as a referrer.
+/// A response that must not be cached, framed, sniffed or named as a referrer.
 pub fn response(
     status: StatusCode,
     content_type: &'static str,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{credentials::Principal, lock::Lock};
 
-/// A list of users. A principal is on it by any of the three.
+/// A list of users. A principal is on the list if any of the three fields matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrincipalList {
     /// Email addresses, or `ISSUER|SUBJECT`: a subject is unique only at its issuer.
@@ -16,17 +16,17 @@ pub struct PrincipalList {
 }
 
 impl PrincipalList {
-    /// Whether nobody is on it.
+    /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty() && self.domains.is_empty()
     }
 
-    /// Whether a principal is on it.
+    /// Whether a principal is on the list.
     pub fn contains(&self, principal: &Principal) -> bool {
         self.has(&principal.id, principal.email.as_deref(), &principal.groups)
     }
 
-    /// Whether a user is on it.
+    /// Whether a user is on the list.
     pub fn has(&self, id: &str, email: Option<&str>, groups: &[String]) -> bool {
         let is_email = |user: &String| email.is_some_and(|email| email.eq_ignore_ascii_case(user));
         let domain = email.and_then(|email| email.rsplit_once('@')).map(|(_, domain)| domain);
@@ -40,12 +40,12 @@ impl PrincipalList {
     }
 }
 
-/// A list that can be replaced while the gateway runs. Clones share it.
+/// A list that can be replaced while the gateway runs. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub struct SharedPrincipalList(Arc<Lock<Arc<PrincipalList>>>);
 
 impl SharedPrincipalList {
-    /// The list, as of now.
+    /// Returns the current list.
     pub fn now(&self) -> Arc<PrincipalList> {
         Arc::clone(&self.0.lock())
     }

@@ -15,10 +15,10 @@ use rustix::{fs::OFlags, process::geteuid};
 /// The largest file that is read.
 const MAX_SIZE: u64 = 1024 * 1024;
 
-/// Who besides its owner may have access to a file.
+/// The access that users other than the owner may have to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilePrivacy {
-    /// Nobody: it holds secrets.
+    /// None: the file holds secrets.
     OwnerOnly,
     /// Others may read it.
     OwnerWrites,
@@ -34,7 +34,7 @@ impl FilePrivacy {
     }
 }
 
-/// Creates a directory that only its owner can enter, and its parents. One that exists must belong to this user.
+/// Creates a directory that only its owner can enter, and its parents. An existing directory must belong to this user.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -43,7 +43,7 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
         created => created?,
     }
-    // Without following a link: somebody else may have created it.
+    // Do not follow links: another user may have created this one.
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {
         return Err(refused("it is not a directory"));
@@ -57,11 +57,11 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file. It is readable by its owner only, even while it is written, and readers see the old content or the
-/// new.
+/// Replaces a file atomically: readers see either the old content or the new. Only its owner can read it, even while
+/// it is being written.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let next = path.with_extension(format!("{}.tmp", std::process::id()));
-    // A crash may have left one with other permissions.
+    // A crash may have left a temporary file with other permissions.
     drop(fs::remove_file(&next));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
     file.write_all(text.as_bytes())?;
@@ -69,8 +69,9 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&next, path)
 }
 
-/// Reads a file; `None` if there is none. A link, a file of another user and one that others have access to are errors.
-/// A file that others may read can be a link that this user or root made, which is how Kubernetes mounts Secrets.
+/// Reads a file; `None` if there is none. Fails if the file belongs to a user other than this one or root, or if others
+/// have access that `privacy` forbids. Links are refused, except that a file that others may read can be a link that
+/// this user or root created, which is how Kubernetes mounts Secrets.
 pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
     let target = match privacy {
         FilePrivacy::OwnerOnly => None,
@@ -98,8 +99,8 @@ pub fn read(path: &Path, privacy: FilePrivacy) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Where a link leads; `None` for anything else. What it leads to is checked like any file, so that it does not matter if
-/// the link is replaced meanwhile.
+/// The target of a link; `None` for anything else. The target is checked like any other file, so it is harmless if the
+/// link is replaced meanwhile.
 fn link_target(path: &Path) -> io::Result<Option<PathBuf>> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
     if !found.is_symlink() {
@@ -112,7 +113,7 @@ fn link_target(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(folder.join(fs::read_link(path)?)))
 }
 
-/// Whether what belongs to this user cannot have been written by others.
+/// Whether files of a user are trusted: only those of this process's user and of root.
 fn is_trusted(user: u32) -> bool {
     user == geteuid().as_raw() || user == 0
 }
@@ -164,7 +165,7 @@ mod tests {
         assert!(create_dir(&linked).is_err());
     }
 
-    /// `tokens.json` is a link to `..data/tokens.json`, and `..data` one to the folder of this version.
+    /// `tokens.json` is a link to `..data/tokens.json`, and `..data` is a link to the folder of the current version.
     #[test]
     fn a_secret_that_kubernetes_mounts_is_read_and_its_next_version_too() {
         let folder = tempfile::tempdir().unwrap();

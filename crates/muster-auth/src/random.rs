@@ -38,7 +38,7 @@ pub fn from_base64url(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
 
-/// Compares two secrets by their digests, so that the time it takes reveals nothing about them.
+/// Compares two secrets by their digests, so that the time taken reveals nothing about them.
 pub fn same(left: &str, right: &str) -> bool {
     sha256(left.as_bytes()) == sha256(right.as_bytes())
 }

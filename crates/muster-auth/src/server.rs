@@ -52,13 +52,13 @@ use crate::{
     store::{self, KeyValueStore, MemoryStore, StoreError, Vault},
 };
 
-/// How many unknown tokens are looked up at the provider at once.
+/// How many unknown tokens are looked up at the provider concurrently.
 const MAX_LOOKUPS: usize = 16;
 
 /// How long the shutdown waits for requests to the provider in flight.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The authorization server of the gateway, and its guard.
+/// The authorization server of the gateway. It also authenticates requests.
 #[derive(Clone)]
 pub struct AuthServer(Arc<Inner>);
 
@@ -135,8 +135,8 @@ impl AuthServer {
         }))
     }
 
-    /// Discovers the identity provider, with retries until it succeeds. Until then the gateway runs, and
-    /// logins are answered with `temporarily_unavailable`.
+    /// Discovers the identity provider, retrying until it succeeds. The gateway runs meanwhile, and responds to
+    /// logins with `temporarily_unavailable`.
     pub async fn discover_provider(&self) {
         self.0.provider.discover_with_retries().await;
     }
@@ -147,7 +147,7 @@ impl AuthServer {
         drop(timeout(DRAIN_TIMEOUT, self.0.tasks.wait()).await);
     }
 
-    /// Why logins do not work yet, for the health endpoint.
+    /// Why logins do not work yet, for the health endpoint; `None` if they do.
     pub fn pending_reason(&self) -> Option<&'static str> {
         (!self.0.provider.is_discovered()).then_some("oidc-discovery-pending")
     }
@@ -162,12 +162,12 @@ impl AuthServer {
         self.0.config.allowed.clone()
     }
 
-    /// The storage, which logins at servers use as well.
+    /// The storage of logins, which logins at servers share.
     pub fn vault(&self) -> Vault {
         self.0.vault.clone()
     }
 
-    /// The gateway's URL, without a slash at the end.
+    /// The gateway's URL, without a trailing slash.
     pub(crate) fn base_url(&self) -> &str {
         &self.0.config.base_url
     }
@@ -180,7 +180,7 @@ impl AuthServer {
         self.0.browser_principal(headers).await
     }
 
-    /// Logs the user of a browser in, and returns to a page of the gateway.
+    /// Logs in the user of a browser, which then returns to a page of the gateway.
     pub(crate) async fn browser_login(
         &self,
         headers: &HeaderMap,
@@ -205,12 +205,12 @@ impl AuthServer {
         self.0.config.allows(id, email.as_deref(), groups)
     }
 
-    /// Whether the gateway knows a login, which has not ended.
+    /// Whether the gateway issued a login and it has not ended.
     pub(crate) async fn has_login(&self, id: &str) -> Result<bool, StoreError> {
         Ok(self.0.login(id).await?.is_some())
     }
 
-    /// The login behind the id of a session, if the gateway issued it.
+    /// Finds the login with a session id, if the gateway issued it.
     pub(crate) async fn login_of_session(
         &self,
         session: &str,
@@ -218,8 +218,8 @@ impl AuthServer {
         self.0.login_of_session(session).await
     }
 
-    /// The principal behind the id of a session, as a token of `client` stands for it now; none if the login has ended or
-    /// the user may not use the gateway any more.
+    /// Returns the principal that a token of `client` for a session has now; `None` if the login has ended or the user
+    /// may no longer use the gateway.
     pub(crate) async fn principal_of_session(
         &self,
         session: &str,
@@ -231,7 +231,7 @@ impl AuthServer {
         Ok(Some(principal).filter(|principal| self.allows(principal)))
     }
 
-    /// Ends a login. Returns whether the gateway knows it.
+    /// Ends a login. Returns whether there was one.
     pub(crate) async fn end_login(&self, id: &str) -> Result<bool, StoreError> {
         if !self.has_login(id).await? {
             return Ok(false);

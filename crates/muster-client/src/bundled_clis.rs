@@ -18,7 +18,7 @@ pub enum ConfigEditError {
     /// It is invalid.
     #[error("config.yaml is invalid: {0}")]
     Invalid(#[from] LoadError),
-    /// It cannot be changed without touching the rest of it.
+    /// It cannot be edited without changing the rest of it.
     #[error("config.yaml is written in a way that only its author can edit")]
     Layout,
     /// It cannot be written.
@@ -26,8 +26,8 @@ pub enum ConfigEditError {
     Write(#[from] WriteError),
 }
 
-/// Changes the bundled CLIs that the gateway of a configuration directory offers. Returns whether that
-/// made a difference. Comments and all other keys of the file stay.
+/// Changes which bundled CLIs the gateway of a configuration directory offers. Returns whether the settings
+/// changed. Comments and all other keys of the file are preserved.
 pub fn edit(root: &Path, change: impl FnOnce(&mut Clis)) -> Result<bool, ConfigEditError> {
     let store = ConfigStore::new(root);
     let before = store.settings_text()?;

@@ -1,7 +1,7 @@
 //! Connects an MCP client to muster by editing the client's configuration file, and undoes it.
 //!
 //! The first edit backs up the file. Undo restores the backup byte for byte, unless the client has
-//! changed the file since: then it only removes muster's entry.
+//! changed the file since. In that case it only removes muster's entry.
 
 use std::{
     fs, io,
@@ -35,23 +35,23 @@ pub struct ClientFile {
     text: Option<String>,
 }
 
-/// How muster's entry will be removed.
+/// The plan of removing muster's entry.
 #[derive(Debug)]
 pub struct Removal {
     /// The text to write; `None` deletes the file, because muster created it.
     pub restored: Option<String>,
-    /// What becomes of the backup.
+    /// What happens to the backup.
     pub backup: Backup,
 }
 
 /// The use of the backup in a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backup {
-    /// There is none.
+    /// There is no backup.
     None,
     /// It is restored and deleted.
     Restored,
-    /// It stays: the client has changed the file since.
+    /// It is kept, because the client has changed the file since.
     Outdated,
 }
 
@@ -78,13 +78,13 @@ impl ClientFile {
         self.path.with_file_name(name)
     }
 
-    /// The text of the file with muster's entry; `None` if it has this entry already.
+    /// The text of the file with muster's entry; `None` if the file already has this entry.
     pub fn with_entry(&self, entry: &ServerCommand) -> Result<Option<String>, EditError> {
         let text = add_entry(self.text.as_deref().unwrap_or_default(), self.format, entry)?;
         Ok(Some(text).filter(|text| self.text.as_ref() != Some(text)))
     }
 
-    /// Writes the file. Backs it up first if it has no entry of muster; returns whether it did.
+    /// Writes the file, and backs it up first if it has no entry of muster. Returns whether it made a backup.
     pub fn write_entry(&self, text: &str) -> Result<bool, FileError> {
         let original = self
             .text
@@ -125,7 +125,7 @@ impl ClientFile {
         }
     }
 
-    /// Whether two texts of the file mean the same.
+    /// Whether two texts of the file are equivalent.
     fn is_equivalent(&self, one: &str, other: &str) -> bool {
         match self.format {
             ConfigFormat::Json(key) => {
@@ -137,7 +137,7 @@ impl ClientFile {
     }
 }
 
-/// A JSON document in which an empty map of servers counts as none.
+/// Parses a JSON document and drops an empty map of servers, which is equivalent to none.
 fn json_without_empty_map(text: &str, key: &str) -> Option<Value> {
     let mut document = match text.trim() {
         "" => json!({}),
@@ -161,8 +161,8 @@ pub(crate) fn delete(path: &Path) -> Result<(), FileError> {
     fs::remove_file(path).map_err(failed)
 }
 
-/// Writes a file atomically, with the permissions of `like`, or private if there is no such file. It is never open to
-/// others while it is written: it may hold tokens. Symbolic links stay.
+/// Writes a file atomically, with the permissions of `like`, or private if that file does not exist. The file may hold
+/// tokens, so others cannot read it while it is being written. Symbolic links are preserved.
 pub(crate) fn write(path: &Path, text: &str, like: &Path) -> Result<(), FileError> {
     let failed = |source| FileError { action: "write", path: path.to_owned(), source };
     if let Some(folder) = path.parent() {

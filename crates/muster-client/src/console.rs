@@ -1,4 +1,4 @@
-//! The console of a gateway: an address at which the user's browser is logged in.
+//! Logging the user's browser in to the console of a gateway.
 
 use http::{HeaderName, StatusCode};
 use muster_auth::access::operator_file::OPERATOR_HEADER;
@@ -15,16 +15,16 @@ const LOGIN: &str = "/console/login";
 /// The reply of the gateway to a login.
 #[derive(Deserialize)]
 struct Begun {
-    /// The path with a code that is good once.
+    /// The path with a single-use code.
     path: String,
 }
 
-/// An address of the console that logs a browser in, once and within a minute.
+/// Requests an address of the console that logs in one browser, within a minute.
 pub async fn login_url(target: &Target) -> Result<String, RemoteError> {
     let target = target.as_operator();
     let url = target.connect_url();
     let origin = origin(&url);
-    // The user has named the gateway, or configured it.
+    // Any network is allowed: the user named or configured this gateway.
     let policy = AddressPolicy::Unrestricted;
     let mut request = HttpRequest::post(format!("{origin}{LOGIN}"), policy, "application/json", "");
     if let Credentials::Bearer(token) = stored_auth(&target).await {

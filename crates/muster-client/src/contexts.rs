@@ -73,7 +73,7 @@ fn path() -> Result<PathBuf, ContextError> {
 }
 
 impl Contexts {
-    /// Reads the file; without one there are no contexts.
+    /// Reads the file. If it does not exist, there are no contexts.
     pub fn load() -> Result<Self, ContextError> {
         let path = path()?;
         let text = match fs::read_to_string(&path) {

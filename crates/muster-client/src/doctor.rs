@@ -29,7 +29,7 @@ use crate::{
     secrets::{SecretConnector, SecretStore},
 };
 
-/// A part of the way from an agent to a tool. The order is the order of the checks.
+/// A hop on the way from an agent to a tool. The variants are in the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hop {
@@ -53,7 +53,7 @@ pub enum Hop {
 pub enum Verdict {
     /// It passed.
     Good,
-    /// It found something to look at.
+    /// It found something that may be a problem.
     Warning,
     /// It failed.
     Bad,
@@ -66,7 +66,7 @@ pub struct Finding {
     pub hop: Hop,
     /// The result.
     pub verdict: Verdict,
-    /// What was found, for programs: `ok`, `url-without-scheme`. Codes are stable, messages are not.
+    /// A stable code for programs, such as `ok` or `url-without-scheme`. Messages may change.
     pub code: &'static str,
     /// The file, program, server or URL that was checked.
     pub subject: String,
@@ -75,7 +75,7 @@ pub struct Finding {
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// The change of a file that fixes it.
+    /// A change to a file that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
@@ -94,7 +94,7 @@ impl Finding {
         }
     }
 
-    /// A check that found something worth a look.
+    /// A check that found something that may be a problem.
     pub fn warning(
         hop: Hop,
         code: &'static str,
@@ -120,7 +120,7 @@ impl Finding {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    /// Adds the change of a file that fixes it, if there is one.
+    /// Adds the change to a file that fixes it, if there is one.
     #[must_use]
     pub fn repair(self, repair: Option<Repair>) -> Self {
         Self { repair, ..self }
@@ -140,7 +140,7 @@ pub struct DoctorOptions<'a> {
     pub timeout: Duration,
     /// The environment that commands are expanded from.
     pub environment: &'a Environment,
-    /// The CLIs that are served where the configuration has none.
+    /// The bundled CLIs.
     pub bundled: &'a [BundledCli],
 }
 
@@ -155,7 +155,7 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
     let programs = checks::programs(&files, environment, &broken);
-    // Connecting would only repeat what was found.
+    // Skip servers with failed checks: connecting would only report the same problem again.
     let skipped = |name: &str| {
         let about = |finding: &Finding| finding.subject == name && finding.verdict == Verdict::Bad;
         broken.iter().chain(&programs).any(about)
@@ -200,7 +200,7 @@ async fn check_servers(
     let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
     let connect: Arc<dyn Connector> =
         Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
-    // A pending server is neither started nor contacted: an agent may have written its command.
+    // Neither start nor contact a pending server: an agent may have written its command.
     let configured = files
         .servers
         .values()

@@ -10,16 +10,16 @@ use crate::{
     remote::{ListKind, Remote, error::RemoteError},
 };
 
-/// The limit on pages when listing tools.
+/// The maximum number of pages when listing tools.
 const MAX_PAGES: usize = 100;
 
-/// The token limit of a response. Effectively unlimited, because no model reads it.
+/// The token limit of a response: effectively unlimited, because no model reads the response.
 pub const MAX_TOKENS: u32 = 50_000_000;
 
 /// Everything a gateway offers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inventory {
-    /// Every tool that can be called, shown or behind the meta-tools.
+    /// Every tool that can be called, listed directly or behind the meta-tools.
     pub tools: Vec<ToolInfo>,
     /// Every resource.
     pub resources: Vec<ResourceInfo>,
@@ -120,7 +120,7 @@ pub struct ToolPage {
 }
 
 impl ToolInfo {
-    /// Whether its user configured it: it is neither bundled nor the gateway's own.
+    /// Whether the user configured it: it is neither bundled nor a core tool.
     pub fn is_users_own(&self) -> bool {
         !self.bundled && self.server != "core"
     }
@@ -185,7 +185,7 @@ pub async fn list<T: DeserializeOwned>(
     Ok(listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok()).collect())
 }
 
-/// Describes one tool; fails if there is none of this name.
+/// Describes one tool. Fails if there is no tool of this name.
 pub async fn describe(remote: &Remote, name: &str) -> Result<ToolInfo, RemoteError> {
     remote.reply("describe_tool", &raw(&json!({"name": name}))).await
 }
@@ -210,7 +210,7 @@ pub async fn tools_behind(remote: &Remote) -> Result<ToolPage, RemoteError> {
         let arguments = json!({
             "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": MAX_TOKENS});
         let response = remote.call("filter_tools", &raw(&arguments)).await?;
-        // A gateway without tools replies with a sentence.
+        // A gateway without tools replies with a sentence instead of JSON.
         let Ok(page) = response.reply::<ToolPage>("filter_tools") else { break };
         let next = page.next_offset.filter(|next| *next > offset);
         let mut tools = std::mem::take(&mut all.tools);
@@ -224,7 +224,7 @@ pub async fn tools_behind(remote: &Remote) -> Result<ToolPage, RemoteError> {
     Ok(all)
 }
 
-/// The servers that the user has to log in to: those without single sign-on.
+/// The servers that the user has to log in to, except those with single sign-on.
 async fn login_required(remote: &Remote) -> Vec<String> {
     let servers = server_logins::list(remote).await.unwrap_or_default();
     let required = servers.into_iter().filter(|server| {

@@ -1,6 +1,6 @@
 //! The client side of muster: everything that a program needs to reach and set up a gateway for its user.
 //!
-//! **Invariant:** nothing here prints, reads a terminal or knows a command line. Failures are values; the
+//! **Invariant:** this crate neither prints nor reads a terminal or a command line. Failures are values; the
 //! `muster` command turns them into messages, hints and exit codes.
 
 pub mod bridge;

@@ -1,4 +1,4 @@
-//! The gateway of a configuration directory on this machine: found by its state folder, and started when it is needed.
+//! The gateway of a configuration directory on this machine: found by its state folder, and started on demand.
 
 use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
@@ -14,13 +14,13 @@ use tokio::{
 
 use crate::user_dirs;
 
-/// The interval between two looks at a gateway that is starting or stopping.
+/// The polling interval while a gateway is starting or stopping.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a gateway may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The start is reported after this long, so that nobody waits without knowing why.
+/// How long to wait before a slow start is reported.
 const QUIET_START: Duration = Duration::from_secs(2);
-/// The lines of a log that an error shows.
+/// The number of log lines in an error.
 const LOG_LINES: usize = 6;
 
 /// Why a gateway did not start.
@@ -29,7 +29,7 @@ pub enum StartGatewayError {
     /// Its log cannot be written, or its program cannot be started.
     #[error("cannot start the gateway: {0}")]
     Io(#[from] io::Error),
-    /// It ended.
+    /// It exited.
     #[error("the gateway did not start: {reason}")]
     Ended {
         /// The end of its log.
@@ -37,7 +37,7 @@ pub enum StartGatewayError {
         /// Its log.
         log: PathBuf,
     },
-    /// It does not listen.
+    /// It did not listen within the timeout.
     #[error("the gateway does not listen after {} seconds", START_TIMEOUT.as_secs())]
     Slow {
         /// Its log.
@@ -81,7 +81,7 @@ pub async fn start(
     }
 }
 
-/// The end of a log, without the marks of its lines.
+/// The last lines of a log, without blank ones.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let shown = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default();
@@ -91,7 +91,7 @@ fn last_lines(log: &str) -> String {
     }
 }
 
-/// Waits until no gateway owns a folder; `false` if one still does after `limit`.
+/// Waits until no gateway owns a folder. Returns `false` if one still does after `limit`.
 pub async fn stopped(folder: &StateFolder, limit: Duration) -> bool {
     let began = Instant::now();
     while folder.owner().is_some() {
@@ -117,16 +117,17 @@ pub struct LocalGateway {
     folder: StateFolder,
     /// The arguments that start it in the background.
     arguments: Vec<OsString>,
-    /// What clients ask for: those of another client may be in effect.
+    /// The options that this client asks for. A gateway that another client started may have different ones.
     options: Vec<String>,
-    /// Held while it is found or started, so that concurrent requests do so once.
+    /// The pid of the gateway that was last found. Locked while it is found or started, so that concurrent requests
+    /// start only one.
     finding: Mutex<Option<u32>>,
-    /// Keeps it running.
+    /// Keeps the gateway from ending when it is idle.
     _presence: Option<ClientPresence>,
 }
 
 impl LocalGateway {
-    /// The gateway of `folder`, which is started with `arguments` when it is needed.
+    /// The gateway of `folder`, started on demand with `arguments`.
     pub fn new(folder: StateFolder, arguments: Vec<OsString>, options: Vec<String>) -> Self {
         let presence = folder
             .attach_client()

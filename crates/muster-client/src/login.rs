@@ -27,18 +27,18 @@ use self::{
 pub trait LoginUi: Sync {
     /// Opens an address in the browser.
     fn open(&self, url: &str) -> io::Result<()>;
-    /// Shows text as it is, without a line break of its own.
+    /// Shows text unchanged, without adding a line break.
     fn show(&self, text: &str);
-    /// Shows a question and returns the line typed behind it.
+    /// Shows a question and returns the line that the user types.
     fn ask(&self, question: &str) -> io::Result<String>;
 }
 
-/// The name of an authentication mode is not known.
+/// An unknown name of an authentication mode.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("invalid auth mode \"{0}\": must be one of 'auto', 'prompt', or 'none'")]
 pub struct UnknownAuthMode(pub String);
 
-/// The reaction to a gateway that requires a login.
+/// What to do if a gateway requires a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuthMode {
     /// Open the browser.
@@ -70,7 +70,7 @@ impl AuthMode {
     }
 }
 
-/// The use of a connection.
+/// What a connection is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionUse {
     /// A few calls; notifications are ignored.
@@ -125,8 +125,8 @@ pub async fn connect_for(
     open(usage, target, &bearer(&token)).await
 }
 
-/// Other credentials for a gateway that calls the stored token invalid: the token is refreshed, unless another process
-/// did so before.
+/// Returns new credentials for a gateway that calls the stored token invalid: the token is refreshed, unless another
+/// process already did so.
 pub async fn replace_refused(
     target: &Target,
     refused: &Credentials,
@@ -145,14 +145,14 @@ pub async fn replace_refused(
     refreshed.map(|token| bearer(&token))
 }
 
-/// Deletes the stored token of a gateway that calls it invalid, unless it can be refreshed. A gateway refuses a request
-/// for other reasons too, such as a token that is for another toolset.
+/// Deletes the stored token of a gateway that calls it invalid, unless it can be refreshed. The challenge must say
+/// `invalid_token`: a gateway also refuses requests for other reasons, such as a token for another toolset.
 pub fn forget_refused(target: &Target, challenge: Option<&str>) {
     let Ok(tokens) = TokenStore::of_user() else { return };
     let challenge = BearerChallenge::parse(challenge.unwrap_or_default());
     let can_refresh = tokens.load(&target.url).is_some_and(|token| token.can_refresh());
     if challenge.error.as_deref() == Some("invalid_token") && !can_refresh {
-        // A new login replaces it otherwise.
+        // If this fails, the next login replaces the token.
         drop(tokens.remove(&target.url));
     }
 }

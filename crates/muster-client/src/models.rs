@@ -47,20 +47,20 @@ pub fn is_model(folder: &Path) -> bool {
 /// The model that search uses.
 #[derive(Debug)]
 pub enum SearchModel {
-    /// One that was added, in its directory.
+    /// A model that was added, in this directory.
     Installed(PathBuf),
-    /// The one that is part of the program.
+    /// The model that is built into the program.
     BuiltIn,
 }
 
 impl SearchModel {
-    /// An added model takes precedence. None if there is neither.
+    /// Finds the model to use. An added model takes precedence over the built-in one. `None` if there is neither.
     pub fn find() -> Option<Self> {
         let added = folder().ok().map(|folder| folder.join(NAME)).filter(|folder| is_model(folder));
         added.map(Self::Installed).or_else(|| built_in().map(|_| Self::BuiltIn))
     }
 
-    /// Loads it, or the built-in one in place of one that cannot be loaded. A failure is logged.
+    /// Loads the model, or falls back to the built-in one if it cannot be loaded. Failures are logged.
     pub fn load(&self) -> Option<Arc<dyn Embed>> {
         let model = match (self, built_in()) {
             (Self::Installed(folder), None) => Model::load(folder),
@@ -84,8 +84,8 @@ impl SearchModel {
     }
 }
 
-/// A model that keeps no word pieces in memory. They are half of the built-in model, and a text needs some dozens of them: they
-/// are mapped again within a hundredth of the time that a text takes.
+/// A model that releases the memory of its word embeddings after each use. They are half of the built-in model, and a
+/// text needs only dozens of them. Paging those in again takes a hundredth of the time of embedding the text.
 #[derive(Debug)]
 struct SmallModel {
     model: Model,
@@ -109,7 +109,7 @@ impl Embed for SmallModel {
     }
 }
 
-/// The files of the model that is part of the program, if it was built with one.
+/// The files of the built-in model, if the program was built with one.
 fn built_in() -> Option<BuiltInModel> {
     #[cfg(feature = "built-in-model")]
     return Some(BuiltInModel {

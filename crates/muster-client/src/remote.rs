@@ -1,7 +1,7 @@
 //! The client of a running gateway, used by the commands, the REPL and shell completion.
 //!
-//! **Invariant:** callers name the tool itself. Only [`Remote::call`] knows that a gateway shows
-//! meta-tools: it wraps the call into `call_tool` and unwraps the response.
+//! **Invariant:** callers name the tool itself. Only [`Remote::call`] knows that a gateway lists
+//! meta-tools: it wraps the call in `call_tool` and unwraps the response.
 
 pub mod error;
 pub mod target;
@@ -29,7 +29,7 @@ pub use muster_mcp_client::direct_client::ListKind;
 
 use self::{error::RemoteError, target::Target, tool_response::ToolResponse};
 
-/// The timeout of connecting and of each page of a list. Tool calls have none.
+/// The timeout of connecting and of each page of a list. Tool calls have no timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The meta-tool that runs all other tools.
@@ -59,7 +59,7 @@ impl fmt::Debug for Credentials {
 pub enum GatewayEvent {
     /// The gateway sent a notification.
     Notification(GatewayNotification),
-    /// The connection is lost.
+    /// The connection was lost.
     Closed,
 }
 
@@ -78,7 +78,7 @@ pub struct Remote {
     connector: Arc<McpConnector>,
     client: DirectClient,
     url: String,
-    /// The names of the tools that the gateway lists itself, once they are needed.
+    /// The names of the tools that the gateway lists directly, loaded on first use.
     listed: OnceCell<Vec<String>>,
     events: Option<mpsc::UnboundedReceiver<GatewayEvent>>,
 }
@@ -148,7 +148,7 @@ impl Remote {
         ToolResponse::unwrapped(&result, tool)
     }
 
-    /// Whether a tool is one of the gateway's list. All others are behind `call_tool`.
+    /// Whether a tool is called directly. All other tools are called through `call_tool`.
     pub async fn is_meta_tool(&self, tool: &str) -> Result<bool, RemoteError> {
         if is_behind_meta_tools(tool) {
             return Ok(false);
@@ -160,11 +160,11 @@ impl Remote {
         });
         let listed = listed.await?;
         let lists = |name: &str| listed.iter().any(|listed| listed == name);
-        // A gateway that lists its tools themselves has meta-tools as well.
+        // Without `call_tool` in its list, the gateway lists its tools directly: call every tool directly.
         Ok(lists(tool) || !lists(CALL_TOOL))
     }
 
-    /// Calls a core tool and reads its reply as the type that `muster-api` has for it.
+    /// Calls a core tool and parses its reply as its `muster-api` type.
     pub async fn reply<T: DeserializeOwned>(
         &self,
         tool: &str,
@@ -191,7 +191,7 @@ impl Remote {
             .map_err(|err| RemoteError::request(err, &self.url))
     }
 
-    /// The events since the connection was made. Can be taken once.
+    /// Takes the events since the connection was made. Returns them only once.
     pub fn events(&mut self) -> Option<mpsc::UnboundedReceiver<GatewayEvent>> {
         self.events.take()
     }
@@ -225,7 +225,7 @@ struct EventSender(mpsc::UnboundedSender<GatewayEvent>);
 impl ConnectionObserver for EventSender {
     fn on_event(&self, event: ConnectionEvent) {
         if matches!(event, ConnectionEvent::Closed { .. }) {
-            // The receiver may have been dropped.
+            // Ignore an error: the receiver may have been dropped.
             drop(self.0.send(GatewayEvent::Closed));
         }
     }

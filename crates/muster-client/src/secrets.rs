@@ -1,7 +1,7 @@
 //! The secret store of a configuration: one private file per secret, referenced as `secret://NAME`.
 //!
-//! **Invariant:** a secret goes into the environment, the arguments, the URL or the headers of a server
-//! and nowhere else. Errors name the secret, never its value.
+//! **Invariant:** a secret goes only into the environment, arguments, URL or headers of a server. Errors
+//! name the secret, never its value.
 
 use std::{
     fs, io,
@@ -39,7 +39,7 @@ pub enum SecretError {
         /// Its file.
         path: PathBuf,
     },
-    /// The name is not allowed: it could be a path.
+    /// The name has characters that are not allowed: it could be a path.
     #[error("invalid secret name `{0}`: use letters, digits, `-`, `_` and `.`")]
     Name(String),
     /// The file cannot be read or written.
@@ -81,7 +81,7 @@ impl SecretStore {
         }
     }
 
-    /// Stores a secret, replacing an older one of that name.
+    /// Stores a secret, replacing an existing one of the same name.
     pub fn put(&self, name: &str, value: &str) -> Result<(), SecretError> {
         check(name)?;
         let failed = |source| SecretError::Io { name: name.to_owned(), source };
@@ -167,7 +167,7 @@ fn check(name: &str) -> Result<(), SecretError> {
 #[derive(Debug)]
 pub struct SecretConnector<C> {
     secrets: SecretStore,
-    /// In place of the store, in a cluster.
+    /// The secrets of the cluster, used instead of the store.
     cluster: Option<Arc<dyn SecretSource>>,
     inner: Arc<C>,
 }
@@ -178,14 +178,14 @@ impl<C> SecretConnector<C> {
         Self { secrets, cluster: None, inner }
     }
 
-    /// Reads secrets from a cluster, if there is one, instead of the store.
+    /// Reads secrets from `cluster` instead of the store, if there is one.
     #[must_use]
     pub fn in_cluster(self, cluster: Option<Arc<dyn SecretSource>>) -> Self {
         Self { cluster, ..self }
     }
 }
 
-/// Replaces every reference in an endpoint by its secret of the cluster.
+/// Replaces every reference in an endpoint by a secret of the cluster.
 async fn resolve_in_cluster(
     cluster: &dyn SecretSource,
     endpoint: &Endpoint,
@@ -193,7 +193,7 @@ async fn resolve_in_cluster(
     let mut resolved = endpoint.clone();
     for text in resolved.texts_mut() {
         let written = text.clone();
-        // From the end, so that earlier ranges stay valid.
+        // Replace from the end, so that earlier ranges stay valid.
         for (range, name, key) in references(&written).into_iter().rev() {
             for secret in cluster.secrets("", name, &[key]).await? {
                 text.replace_range(range.clone(), secret.reveal());
@@ -203,7 +203,7 @@ async fn resolve_in_cluster(
     if let Endpoint::Mtls { identity, .. } = &mut resolved
         && let MachineIdentity::Secret { namespace, name } = identity
     {
-        // In one read: a certificate fits the key of the same version only.
+        // Read all three at once: a certificate only matches the key of the same version.
         let keys = [MachineIdentity::CERTIFICATE, MachineIdentity::KEY, MachineIdentity::AUTHORITY];
         let values = cluster.secrets(namespace, name, &keys).await?;
         if let Ok([certificate, key, authority]) = <[Secret; 3]>::try_from(values) {
@@ -223,7 +223,7 @@ fn connect_error(error: SecretSourceError) -> ConnectError {
 impl<C: Connector> Connector for SecretConnector<C> {
     fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
         Box::pin(async move {
-            // Not cached: the next attempt uses a secret that was corrected meanwhile.
+            // Do not cache secrets: the next attempt must use one that was corrected meanwhile.
             let endpoint = match &self.cluster {
                 Some(cluster) => {
                     let resolved = resolve_in_cluster(&**cluster, request.endpoint).await;

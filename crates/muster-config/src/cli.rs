@@ -101,8 +101,8 @@ struct ToolDefaults {
     background_processes: BackgroundProcesses,
 }
 
-/// Whether the program prints its operands, and its command already holds the first one: what follows
-/// is never read as an option.
+/// Whether the program only prints its operands and its command already contains the first one, so that no later word
+/// is read as an option.
 fn prints_operands(command: &str) -> bool {
     let mut words = python::split(command);
     let prints = words.next().is_some_and(|program| PRINTING_PROGRAMS.contains(&program));
@@ -118,7 +118,7 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
         None => Some(defaults.end_of_options.clone()),
         Some(_) => reader.nullable(&fields, "end_of_options", Reader::text).map(|word| word.0),
     };
-    // An empty word switches off the one of the config.
+    // An empty word disables the one of the config.
     let end_of_options = end_of_options.map(|word| word.filter(|word| !word.is_empty()));
     let protected = defaults.prints_operands || matches!(&end_of_options, Some(Some(_)));
     let params = reader.optional(&fields, "args", Vec::new(), |reader, node| {
@@ -142,7 +142,7 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
     })
 }
 
-/// The owner of a parameter. Those of the CLI as a whole are always flags.
+/// The owner of a parameter. Parameters of the CLI as a whole are always flags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Cli,

@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions from field tables.
 //!
-//! The schemas are structural: one type for each value, no references. A value that may have several forms in a file has
-//! its first form in a resource, as in the arguments of core tools. Defaults stay with the readers, so that an object
-//! says what its author wrote.
+//! The schemas are structural: one type for each value, no references. A value that may have several forms in a file
+//! only has its first form in a resource, as in the arguments of core tools. Defaults are applied by the readers, so
+//! that an object contains only what its author wrote.
 
 mod execution;
 mod from_file;
@@ -32,7 +32,7 @@ pub struct CustomResource {
     short: &'static [&'static str],
     about: &'static str,
     spec: &'static FieldTable,
-    /// The schema of its status; none for records, which are never reconciled.
+    /// The schema of its status; `None` for records, which are never reconciled.
     status: Option<fn() -> Json>,
     columns: &'static [Column],
 }
@@ -133,7 +133,7 @@ impl CustomResource {
         }
     }
 
-    /// The resource of that kind, by its kind or plural, in any case.
+    /// Returns the resource with this kind or plural, ignoring case.
     pub fn named(name: &str) -> Option<&'static Self> {
         let is = |known: &&Self| {
             known.kind.eq_ignore_ascii_case(name) || known.plural.eq_ignore_ascii_case(name)

@@ -31,7 +31,7 @@ pub fn documents(text: &str) -> Vec<YamlDocument> {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']));
         let ends = line.trim_end() == "...";
         if starts || ends {
-            // What follows `---` in the same line belongs to the document.
+            // Text after `---` on the same line belongs to the document.
             let rest = if starts { line.get(3..).unwrap_or_default() } else { "\n" };
             let text = format!("{}{rest}", "\n".repeat(number - 1));
             found.push(YamlDocument { text, line: number });

@@ -13,7 +13,7 @@ use crate::{
     yaml::{self, NodeValue},
 };
 
-/// Reads a text, with the name of its file, and returns the warnings.
+/// Checks a text, given the name of its file, and returns the warnings.
 type Check = fn(&str, &str) -> Result<Vec<Warning>, LoadError>;
 
 /// A file format.
@@ -25,7 +25,7 @@ pub struct FileFormat {
     pub files: &'static str,
     /// The `kind` of its files; empty if they have none.
     kind: &'static str,
-    /// Keys of which each tells files of this format from all others.
+    /// Keys that no other format has: each of them identifies a file of this format.
     marks: &'static [&'static str],
     root: Root,
     check: Check,
@@ -141,7 +141,7 @@ impl FileFormat {
             return FORMATS.iter().find(|format| !format.kind.is_empty() && format.kind == kind);
         }
         let has = |name: &str| find(name).is_some();
-        // A list of tools beside a command is a CLI; a mapping of tools is a policy.
+        // A list of tools next to a command is a CLI; a mapping of tools is a policy.
         match find("tools").map(|tools| &tools.value) {
             Some(NodeValue::List(_)) if has("command") => return Self::named("cli"),
             Some(NodeValue::Map(_)) => return Self::named("policy"),
@@ -150,12 +150,12 @@ impl FileFormat {
         FORMATS.iter().find(|format| format.marks.iter().any(|mark| has(mark)))
     }
 
-    /// The folder of its files in the configuration directory; none for `config.yaml`.
+    /// The folder of its files in the configuration directory; `None` for `config.yaml`.
     pub fn folder(&self) -> Option<&'static str> {
         self.files.split_once(": ")?.1.split_once('/').map(|(folder, _)| folder)
     }
 
-    /// Checks a document. `name` is that of its file, without the extension.
+    /// Checks a document. `name` is the name of its file without the extension.
     pub fn check(&self, text: &str, name: &str) -> Result<Vec<Warning>, LoadError> {
         (self.check)(text, name)
     }

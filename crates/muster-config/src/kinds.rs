@@ -27,8 +27,8 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// Every kind. Those that restrict callers come before those that give them tools: what is copied in this order has
-    /// its policies at every moment.
+    /// Every kind. Kinds that restrict callers come before kinds that give them tools, so that a copy made in this
+    /// order never lacks its policies.
     pub const ALL: [Self; 7] = [
         Self::Policy,
         Self::Toolset,
@@ -52,8 +52,8 @@ impl DefinitionKind {
         }
     }
 
-    /// The `kind` of its Kubernetes resource. Some differ from those of files: `kubectl get services` has a meaning
-    /// already.
+    /// The `kind` of its Kubernetes resource. Some differ from the `kind` in files, because `kubectl get services`
+    /// already has a meaning.
     pub const fn resource_kind(self) -> &'static str {
         match self {
             Self::McpServer => "MCPServer",
@@ -79,7 +79,7 @@ impl DefinitionKind {
         }
     }
 
-    /// The `kind` of its files; none if a file is the bare spec, without a name.
+    /// The `kind` of its files; `None` if a file is the bare spec, without a name.
     pub const fn file_kind(self) -> Option<&'static str> {
         match self {
             Self::McpServer => Some("MCPServer"),

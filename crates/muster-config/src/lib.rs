@@ -115,7 +115,7 @@ pub enum LoadError {
     /// It is not a mapping.
     #[error("{}", not_a_mapping(found))]
     NotAMapping {
-        /// What Python calls the type found: `NoneType`, `list`, `str`.
+        /// The Python name of the type found: `NoneType`, `list`, `str`.
         found: &'static str,
     },
     /// A field at the top has a name that is not text in YAML.
@@ -125,7 +125,7 @@ pub enum LoadError {
     KeyNotText {
         /// The name as written.
         written: String,
-        /// What Python calls the type it has.
+        /// The Python name of its type.
         found: &'static str,
         /// The line, from 1.
         line: usize,

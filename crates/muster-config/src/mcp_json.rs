@@ -14,7 +14,7 @@ pub use self::secret_settings::secret_part;
 /// The place of a server's entry in the configuration of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryKey {
-    /// The project whose entry it is; none if it is an entry for all.
+    /// The project that the entry belongs to; `None` for an entry for all projects.
     pub project: Option<String>,
     /// Its name.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct ClientServer {
     pub endpoint: Endpoint,
     /// Whether the client starts it.
     pub is_enabled: bool,
-    /// The settings that muster has no equivalent of.
+    /// The settings that muster has no equivalent for.
     pub dropped: Vec<String>,
 }
 

@@ -117,7 +117,7 @@ fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(McpServerSpec
     let mut values = reader.values(&fields, &FILE)?;
     let text = |name: &str| values.get(name).and_then(Json::as_str).unwrap_or_default();
     let kind = match (text("type"), text("command"), text("url")) {
-        // The transport is clear where only one address is given.
+        // If only one of command and URL is given, it determines the transport.
         ("", command, "") if !command.is_empty() => Ok(ServerType::Stdio),
         ("", "", url) if !url.is_empty() => Ok(ServerType::StreamableHttp),
         (kind, ..) => server_type(kind),

@@ -88,7 +88,7 @@ pub(super) const fn long_fields(
     ]
 }
 
-/// The fields of the short form beside those of `spec`.
+/// The fields of the short form in addition to those of `spec`.
 pub(super) static SHORT_FIELDS: [Field; 2] = [
     Field::optional("name", FieldType::String, UNNAMED, NAME).or_null(),
     Field::optional("status", FieldType::Any, NONE, STATUS),
@@ -259,8 +259,8 @@ pub(super) fn text(
     writer::document(&document)
 }
 
-/// The section of a file that has the fields of `spec`; the inner `None` for the top. None for a file that cannot
-/// be read.
+/// Returns the section of a file that has the fields of `spec`. The inner `None` stands for the top level, the outer
+/// for a file that cannot be read.
 #[expect(clippy::option_option, reason = "a file in the short form is not one that cannot be read")]
 pub(super) fn section(file: &str) -> Option<Option<&'static str>> {
     let root = yaml::parse(file).ok()?;

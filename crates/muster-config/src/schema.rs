@@ -8,8 +8,8 @@ pub(crate) const DURATION: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s
 
 /// The input schema of a core tool whose arguments are the fields of `tables`.
 ///
-/// Fields that only old callers send are not shown. `defaults` says whether leaving a field out gives it
-/// its default, as it does when something is created, and not when it is updated.
+/// Fields that only old callers send are not shown. `defaults` is whether a field that is left out gets its default: it
+/// does when something is created, and does not when it is updated.
 pub fn arguments(tables: &[&'static FieldTable], required: &[&str], defaults: bool) -> Json {
     let mut builder = Builder { target: Target::Call { defaults }, definitions: Map::new() };
     let fields = tables.iter().flat_map(|table| table.all());
@@ -26,7 +26,7 @@ pub(crate) fn document(title: &str, root: Root) -> Json {
     });
     let body = match root {
         Root::Table(table) => builder.object(table),
-        // The form decides what is reported: a file with `spec` is meant to be in the long form.
+        // The form decides which errors are reported: a file with `spec` is meant to be in the long form.
         Root::Forms { long, short } => json!({
             "type": "object",
             "if": {"required": ["spec"]},
@@ -46,7 +46,7 @@ pub(crate) fn document(title: &str, root: Root) -> Json {
 /// The mappings that a file may hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Root {
-    /// One with these fields.
+    /// A mapping with these fields.
     Table(&'static FieldTable),
     /// A Kubernetes resource, or its spec at the top.
     Forms {
@@ -108,14 +108,15 @@ impl Builder {
         object
     }
 
-    /// A table by reference in a file's schema, in place in a tool's: agents read those without resolving.
+    /// Returns the schema of a table: a reference in the schema of a file, inlined in that of a tool, because agents
+    /// read those without resolving references.
     fn reference(&mut self, table: &'static FieldTable) -> Json {
         if !self.is_file() {
             return self.object(table);
         }
         let name = table.noun.replace(' ', "-");
         if !self.definitions.contains_key(&name) {
-            // Inserted first, so that the definitions stand in the order of first use.
+            // Inserted first, so that the definitions are in the order of first use.
             self.definitions.insert(name.clone(), Json::Null);
             let object = self.object(table);
             self.definitions.insert(name.clone(), object);
@@ -174,7 +175,7 @@ impl Builder {
                 let types: Vec<Json> = types.iter().map(|holds| self.value(holds)).collect();
                 json!({"anyOf": types})
             }
-            // Calls take the first form only.
+            // Calls accept the first form only.
             FieldType::Either(types) => {
                 types.first().map_or_else(|| json!({}), |holds| self.value(holds))
             }

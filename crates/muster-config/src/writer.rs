@@ -163,7 +163,7 @@ fn plain_float(float: f64) -> String {
     }
 }
 
-/// Whether text needs no quotes: every YAML reader takes it for text.
+/// Whether text needs no quotes: every YAML parser reads it as text.
 fn is_plain(text: &str) -> bool {
     let usual = |letter: char| letter.is_ascii_alphanumeric() || " _./@+=,:-".contains(letter);
     text.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '/')

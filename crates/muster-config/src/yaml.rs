@@ -79,8 +79,8 @@ pub struct RepeatedKey {
     pub first: usize,
 }
 
-/// The keys that are repeated within a mapping of the document, in the order of the text. None if the text
-/// is not valid.
+/// The keys that are repeated within a mapping of the document, in the order of the text. Empty if the text is not
+/// valid.
 pub fn repeated_keys(text: &str) -> Vec<RepeatedKey> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut repeated = compose::repeated_keys(text);
@@ -137,7 +137,7 @@ impl Node {
     }
 }
 
-/// Rejects control characters at their position. The parser would take some of them for the end.
+/// Rejects control characters at their position. The parser would treat some of them as the end of the text.
 fn refuse_unprintable(text: &str) -> Result<(), SyntaxError> {
     let (mut line, mut column) = (1, 1);
     let mut previous = '\0';

@@ -2,14 +2,14 @@
 
 use crate::html::{Element, el};
 
-/// As wide as a narrow screen has room, so that text is drawn there in about its own size.
+/// The width of charts: that of a narrow screen, so that text is drawn there at about its nominal size.
 const WIDTH: u32 = 320;
 /// The height of a row: a line of text and a bar below it.
 const ROW: u32 = 38;
 /// The longest name in characters.
 const NAME: usize = 30;
 
-/// A bar: its name, its value, the part of it that is bad, and its label.
+/// A bar with its name, its value, the part of the value that is bad, and its label.
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Bar {
     pub(crate) label: String,
 }
 
-/// Horizontal bars.
+/// Draws horizontal bars.
 pub(crate) fn bars(title: &str, bars: &[Bar]) -> Element {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let rows = bars.iter().zip(0_u32..).map(|(bar, at)| {
@@ -39,7 +39,7 @@ pub(crate) fn bars(title: &str, bars: &[Bar]) -> Element {
     svg(title, ROW * u32::try_from(bars.len()).unwrap_or_default()).put(rows.collect::<Vec<_>>())
 }
 
-/// A column: its value and the part of it that is bad, and the words of its tooltip.
+/// A column with its value, the part of the value that is bad, and its tooltip.
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) value: f64,
@@ -47,11 +47,11 @@ pub(crate) struct Column {
     pub(crate) about: String,
 }
 
-/// The height of columns, and the room below them for the ends of the axis.
+/// The height of columns, and the space below them for the labels of the axis.
 const COLUMN_HEIGHT: u32 = 84;
 const AXIS: u32 = 20;
 
-/// Vertical columns on an axis of time, with the words at its ends and at its top.
+/// Draws vertical columns on a time axis. `ends` are the labels of the axis, and `top` is the label above it.
 pub(crate) fn columns(title: &str, columns: &[Column], ends: [&str; 2], top: &str) -> Element {
     let count = u32::try_from(columns.len()).unwrap_or(1).max(1);
     let most = columns.iter().map(|column| column.value).fold(0.0, f64::max);
@@ -90,7 +90,7 @@ fn svg(title: &str, height: u32) -> Element {
         .put(el("title").put(title))
 }
 
-/// The name of a row at its left end, and its value at the right one.
+/// The labels of a row: its name at the left end and its value at the right end.
 fn labels(y: u32, name: &str, value: &str) -> (Element, Element) {
     let value = word("value", WIDTH, y + 14, value.to_owned()).attr("text-anchor", "end");
     (word("name", 0, y + 14, shortened(name, NAME)), value)
@@ -118,7 +118,7 @@ const NODE: u32 = 46;
 const GAP: u32 = 26;
 const MARGIN: u32 = 12;
 
-/// Rows of steps, each after the one above; steps in one row run in parallel.
+/// Draws rows of steps. Each row runs after the one above it, and the steps of a row run in parallel.
 pub(crate) fn graph(title: &str, rows: &[Vec<Node>]) -> Element {
     let count = |length: usize| u32::try_from(length).unwrap_or_default();
     let height = count(rows.len()) * (NODE + GAP) + 4;
@@ -152,7 +152,7 @@ pub(crate) fn graph(title: &str, rows: &[Vec<Node>]) -> Element {
     chart.put(drawn)
 }
 
-/// A span of time, in milliseconds since the start.
+/// A span of time since the start of a timeline. All spans of a timeline must use the same unit.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) name: String,
@@ -162,7 +162,7 @@ pub(crate) struct Span {
     pub(crate) label: String,
 }
 
-/// Spans on an axis of time.
+/// Draws spans on a time axis.
 #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
 pub(crate) fn timeline(title: &str, spans: &[Span]) -> Element {
     let end = spans.iter().map(|span| span.from + span.length).max().unwrap_or_default().max(1);

@@ -1,4 +1,4 @@
-//! The gateway as a page sees it: calls as the user of the page, and typed replies.
+//! The gateway as pages use it: calls on behalf of the page's user, and typed replies.
 
 use http::StatusCode;
 use muster_api::error::{ErrorDetails, ErrorKind};
@@ -19,12 +19,12 @@ use crate::page::Page;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gateway<'a> {
     pub(crate) tools: &'a dyn ToolCaller,
-    /// What agents see.
+    /// The surface that agents see.
     pub(crate) surface: &'a dyn RequestHandler,
     pub(crate) caller: &'a Caller,
 }
 
-/// Why there is no reply.
+/// A failed request to the gateway.
 #[derive(Debug)]
 pub(crate) struct CoreError {
     pub(crate) status: StatusCode,
@@ -56,24 +56,24 @@ impl MetaReply {
         }
     }
 
-    /// Its text as a value; null if it is a sentence.
+    /// Parses its text as JSON; null if it is a sentence.
     pub(crate) fn value(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 
 impl CoreError {
-    /// There is no such page.
+    /// The page does not exist.
     pub(crate) fn no_page() -> Self {
         Self::not_found("there is no such page".to_owned())
     }
 
-    /// There is no such thing.
+    /// A resource does not exist.
     pub(crate) const fn not_found(text: String) -> Self {
         Self { status: StatusCode::NOT_FOUND, text }
     }
 
-    /// The page that says so.
+    /// Converts the error to a page.
     pub(crate) fn into_page(self) -> Page {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
@@ -84,7 +84,7 @@ impl CoreError {
 }
 
 impl Gateway<'_> {
-    /// The text of the reply of a core tool.
+    /// Calls a core tool and returns the text of its reply.
     pub(crate) async fn core(
         self,
         tool: &str,
@@ -93,7 +93,7 @@ impl Gateway<'_> {
         self.core_in_full(tool, arguments).await.map(|(text, _)| text)
     }
 
-    /// The text of the reply of a core tool, and the structured content beside it.
+    /// Calls a core tool and returns the text of its reply and the structured content.
     pub(crate) async fn core_in_full(
         self,
         tool: &str,
@@ -111,7 +111,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The reply of a meta-tool, as an agent gets it.
+    /// Calls a meta-tool and returns its reply, as an agent gets it.
     pub(crate) async fn meta(
         self,
         tool: &str,
@@ -133,7 +133,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The reply of a core tool as its type.
+    /// Calls a core tool and parses its reply as its type.
     pub(crate) async fn reply<T: DeserializeOwned>(
         self,
         tool: &str,

@@ -1,7 +1,8 @@
-//! Markup that is safe by construction: text becomes markup only through an escape.
+//! Markup that is safe by construction: text becomes markup only by being escaped.
 //!
-//! **Invariant:** only literals of this crate are markup. Whatever a server, a tool or a caller wrote is text or the value
-//! of an attribute: it is escaped, and characters that control a terminal or reorder the text around them are replaced.
+//! **Invariant:** only literals of this crate are markup. Text from servers, tools and callers is always the content of
+//! an element or the value of an attribute: it is escaped, and characters that control a terminal or reorder the text
+//! around them are replaced.
 
 use std::borrow::Cow;
 
@@ -18,18 +19,18 @@ impl Html {
         self
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no content.
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The document.
+    /// Returns the markup.
     pub(crate) fn into_string(self) -> String {
         self.0
     }
 }
 
-/// What an element may contain.
+/// Content of an element.
 pub(crate) trait Content {
     /// Appends its markup.
     fn write(self, out: &mut String);
@@ -94,7 +95,7 @@ impl<A: Content, B: Content, C: Content> Content for (A, B, C) {
     }
 }
 
-/// An element that is being built.
+/// A builder of an element.
 #[derive(Debug)]
 pub(crate) struct Element {
     name: &'static str,
@@ -102,10 +103,10 @@ pub(crate) struct Element {
     body: String,
 }
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 6] = ["input", "link", "meta", "br", "img", "hr"];
 
-/// An element.
+/// Starts an element.
 pub(crate) fn el(name: &'static str) -> Element {
     Element { name, attributes: String::new(), body: String::new() }
 }

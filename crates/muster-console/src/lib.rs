@@ -1,10 +1,10 @@
 //! The console: web pages for operators, at `/console` of the gateway.
 //!
-//! A page is one more surface: it reads the replies of core tools and calls tools as its user, through the same call path
-//! as an agent. Who its user is, `muster-auth` says.
+//! The console is one more surface: pages show the replies of core tools and call tools as their user, through the same
+//! call path as an agent. `muster-auth` authenticates the user.
 //!
 //! **Invariant:** this crate has no way of its own to call a tool or to admit a caller. A request that changes something
-//! comes from a form of the console itself: same origin, and the token of the session (against CSRF).
+//! must come from a form of the console: same origin, with the session's CSRF token.
 
 mod chart;
 mod gateway;
@@ -41,7 +41,7 @@ use self::{
     request::{PageRequest, ROOT, link},
 };
 
-/// The greatest length of an operator's form, in bytes: the configuration of another client, the steps of a workflow.
+/// The maximum length of an operator's form in bytes. Long forms are pasted configurations and the steps of workflows.
 const MAX_OPERATOR_FORM: usize = 1024 * 1024;
 
 const STYLE: &str = include_str!("../assets/console.css");
@@ -58,18 +58,19 @@ pub struct Console {
 /// The gateway behind the console.
 #[derive(Debug)]
 pub struct ConsolePorts {
-    /// The call path of pages that show something. It is apart, so that pages that stay fresh do not fill the history.
+    /// The call path of pages that only read. It is separate, so that pages that refresh themselves do not fill the
+    /// history.
     pub reads: Arc<dyn ToolCaller>,
     /// The call path of changes.
     pub changes: Arc<dyn ToolCaller>,
-    /// What agents see: a surface with meta-tools.
+    /// The surface with meta-tools, as agents see it.
     pub surface: Arc<dyn RequestHandler>,
 }
 
-/// Writes a call as a `curl` command: the URL of the endpoint, the tool of the surface, its arguments.
+/// Formats a call as a `curl` command, from the URL of the endpoint, the tool of the surface and its arguments.
 pub type CurlLine = fn(&str, &str, &RawValue) -> String;
 
-/// What a page is made from.
+/// The context of a request: everything that a page is made from.
 #[derive(Clone, Copy)]
 pub(crate) struct PageContext<'a> {
     pub(crate) gateway: Gateway<'a>,
@@ -87,7 +88,7 @@ impl fmt::Debug for PageContext<'_> {
 /// The reply to a request of an operator.
 pub(crate) enum PageReply {
     Page(Box<Page>),
-    /// A change was made: the path of the page that shows it.
+    /// A change was made. Redirects to the page at this path.
     Done(String),
 }
 
@@ -170,7 +171,7 @@ impl Console {
         }
     }
 
-    /// Gives an operator's command the path at which a browser is logged in.
+    /// Replies to an operator's command with the path that logs a browser in.
     async fn begin(&self, request: &PageRequest, peer: &Peer) -> Response<Bytes> {
         #[derive(Serialize)]
         struct Begun {
@@ -212,7 +213,7 @@ impl WebPages for Console {
         Box::pin(async move {
             let length = head.headers.get(header::CONTENT_LENGTH);
             let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-            // Most forms are short: their callers are admitted once, by their page.
+            // Do not authenticate for short forms, which are most: `respond` does so anyway.
             if length.is_none_or(|length| length <= MAX_FORM) {
                 return MAX_FORM;
             }
@@ -232,14 +233,14 @@ impl WebPages for Console {
     }
 }
 
-/// The name of a user.
+/// The display name of a user.
 fn name(caller: &Caller) -> &str {
     let principal = caller.principal.as_deref();
     let email = principal.and_then(|principal| principal.email.as_deref());
     email.or(principal.map(|principal| &*principal.subject)).unwrap_or("Operator on this machine")
 }
 
-/// The refusal of a caller who is no operator.
+/// The response to a caller that is not an operator.
 fn refused(request: &PageRequest, refusal: &Response<Bytes>) -> Response<Bytes> {
     let kind = refusal.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let reason = match kind {

@@ -1,4 +1,4 @@
-//! A page: what it shows, the same as JSON, and the command that prints it.
+//! A page: its content, its JSON form, and the command that prints the same.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -25,10 +25,10 @@ pub(crate) enum Section {
     Settings,
 }
 
-/// An entry of the navigation: its section, name and path, and its icon as the path of a line in a square of 16.
+/// An entry of the navigation: its section, name and path, and its icon as SVG path data on a 16 by 16 grid.
 struct Entry(Section, &'static str, &'static str, &'static str);
 
-/// The entries in groups: what there is, what happens, who may do it.
+/// The entries in groups: the overview, resources, activity and access.
 const NAVIGATION: [&[Entry]; 4] = [
     &[Entry(Section::Overview, "Overview", "", "M2.5 13V9M6.2 13V3M9.8 13V6.5M13.5 13v-3")],
     &[
@@ -78,7 +78,7 @@ const NAVIGATION: [&[Entry]; 4] = [
     ],
 ];
 
-/// The policy of every page: nothing inline, nothing from elsewhere.
+/// The content security policy of every page: nothing inline, nothing from other origins.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -93,7 +93,7 @@ pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) section: Option<Section>,
     pub(crate) title: String,
-    /// The page as a value.
+    /// The page as JSON.
     pub(crate) data: Raw,
     /// The command that prints the same.
     pub(crate) command: Option<String>,
@@ -113,7 +113,7 @@ impl Page {
         }
     }
 
-    /// A page with a sentence, in no section.
+    /// A page with a message, outside all sections.
     pub(crate) fn message(status: StatusCode, title: &str, text: &str) -> Self {
         #[derive(Serialize)]
         struct Message<'a> {
@@ -144,7 +144,7 @@ impl Page {
         self
     }
 
-    /// The page for a browser. `visitor` is the user and the token of forms.
+    /// Converts the page to HTML for a browser. `visitor` is the user, if one is logged in.
     pub(crate) fn into_html(self, visitor: Option<Visitor<'_>>) -> Response<Bytes> {
         let Self { status, section, title, command, body, .. } = self;
         let head = el("head")
@@ -174,7 +174,7 @@ impl Page {
         response
     }
 
-    /// The page for a program.
+    /// Converts the page to JSON for a program.
     pub(crate) fn into_json(self) -> Response<Bytes> {
         let text: Box<str> = self.data.into();
         response(self.status, "application/json", String::from(text))
@@ -186,30 +186,30 @@ impl Page {
 pub(crate) struct Visitor<'a> {
     /// The name of the user.
     pub(crate) name: &'a str,
-    /// The token of forms.
+    /// The CSRF token of forms.
     pub(crate) form_token: Option<&'a str>,
     /// The link to the same page as JSON.
     pub(crate) json: &'a str,
 }
 
-/// The top of a page.
+/// The heading of a page.
 pub(crate) fn heading(title: &str) -> Element {
     el("div").class("heading").put(el("h1").put(title))
 }
 
-/// The link to the page above.
+/// The link to the parent page.
 pub(crate) fn crumb(name: &str, path: &str) -> Element {
     el("div").class("crumb").put(el("a").attr("href", link(&[path])).put(name))
 }
 
-/// A form that changes something.
+/// A form that changes something. It contains the CSRF token.
 pub(crate) fn form(action: &str, form_token: Option<&str>) -> Element {
     let token = el("input").attr("type", "hidden").attr("name", "form_token");
     let token = token.attr("value", form_token.unwrap_or_default());
     el("form").attr("method", "post").attr("action", action).put(token)
 }
 
-/// A line drawing of 16 by 16; what it means is written beside it.
+/// A decorative icon on a 16 by 16 grid. Its meaning is always given as text next to it.
 fn icon(path: &'static str) -> Element {
     el("svg")
         .class("icon")
@@ -236,12 +236,12 @@ fn side(section: Option<Section>, visitor: Option<Visitor<'_>>) -> Element {
     let leave = leave.put(el("button").class("plain").put("Log out"));
     let who = el("div").class("who").put(el("span").put(visitor.name)).put(leave);
     let nav = el("nav").attr("id", "menu").attr("aria-label", "Console");
-    // On a narrow screen the navigation appears when it is the target of this link.
+    // On a narrow screen, the style sheet shows the navigation only while it is the target of this link.
     let menu = el("a").class("button menu").attr("href", "#menu").put("Menu");
     side.put(menu).put(nav.put(groups.collect::<Vec<_>>())).put(who)
 }
 
-/// The command that prints what a page shows, and the page as JSON.
+/// The footer of a page: the command that prints the same, and the link to the JSON form.
 fn same(command: &str, json: &str) -> Element {
     let copy = el("button").attr("type", "button").attr("data-copy", command).flag("hidden", true);
     let json = el("a").attr("href", json).put("JSON");
@@ -258,7 +258,7 @@ pub(crate) fn see_other(path: &str) -> Response<Bytes> {
     found
 }
 
-/// A response that is neither framed, sniffed, embedded by other sites nor kept.
+/// A response that must not be framed, sniffed, embedded by other sites or cached.
 pub(crate) fn response(
     status: StatusCode,
     content_type: &'static str,
@@ -266,7 +266,7 @@ pub(crate) fn response(
 ) -> Response<Bytes> {
     let mut response = muster_auth::page::response(status, content_type, body);
     for (name, value) in [
-        // Forms need it: without a referrer, browsers say `Origin: null`.
+        // Forms need the referrer: without it, browsers send `Origin: null`.
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -19,7 +19,7 @@ use muster_core::text::shell_quoted as quoted;
 
 use crate::{PageContext, PageReply, gateway::CoreError};
 
-/// The page at a path.
+/// Dispatches a request to the page at its path.
 pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
     let page = match cx.request.method == Method::POST {
         true => changed(cx, path).await,
@@ -28,7 +28,8 @@ pub(crate) async fn page(cx: PageContext<'_>, path: &[&str]) -> PageReply {
     page.unwrap_or_else(|error| error.into_page().into())
 }
 
-/// The pages that only show something. Those of new definitions are below `-`, so that they hide no definition of theirs.
+/// The pages that only read. Forms of new definitions are below `-`, so that their paths cannot hide a definition of
+/// the same name.
 async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         [] => overview::page(cx).await,
@@ -43,7 +44,7 @@ async fn shown(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreErro
         ["services", name] => services::one(cx, name).await,
         ["events"] => events::page(cx).await,
         ["policies"] => policies::page(cx).await,
-        // A form of the page posts to the second path; a reload gets it.
+        // A form of the page posts to the second path, so a reload may request it.
         ["people"] | ["people", "tokens"] => people::page(cx).await,
         ["settings"] => settings::page(cx).await,
         _ => Err(CoreError::no_page()),
@@ -55,7 +56,7 @@ async fn shown_server(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, C
         [] => servers::list(cx).await,
         ["-", "new"] => servers::new(cx).await,
         ["-", "import"] => Ok(import::page(cx)),
-        // The second path is that of a form.
+        // A form posts to the second path, so a reload may request it.
         [name] | [name, "login"] => servers::one(cx, name).await,
         _ => Err(CoreError::no_page()),
     }
@@ -70,7 +71,7 @@ async fn shown_workflow(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply,
     }
 }
 
-/// The pages after an action.
+/// Carries out the action of a form and returns the resulting page.
 async fn changed(cx: PageContext<'_>, path: &[&str]) -> Result<PageReply, CoreError> {
     match path {
         ["servers", "-", "new"] => servers::create(cx).await,

@@ -1,9 +1,9 @@
-//! A request for a page, and the protection against requests that pages of other sites forge (CSRF).
+//! A request for a page, and the check of its origin against cross-site request forgery (CSRF).
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
 
-/// Where the console is.
+/// The path of the console.
 pub(crate) const ROOT: &str = "/console";
 
 /// A request, decoded.
@@ -31,22 +31,22 @@ impl PageRequest {
         }
     }
 
-    /// A value of the query.
+    /// Returns a query parameter.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         value(&self.query, name)
     }
 
-    /// All values of a name in the query.
+    /// Returns all values of a query parameter.
     pub(crate) fn queries<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.query.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A field of the form.
+    /// Returns a field of the form.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         value(&self.form, name)
     }
 
-    /// The host by which the client knows the gateway.
+    /// The host and port by which the client reaches the gateway.
     pub(crate) fn host(&self) -> &str {
         self.header(header::HOST.as_str()).unwrap_or("localhost")
     }
@@ -71,8 +71,8 @@ impl PageRequest {
 
     /// Whether a page of another origin made the browser send the request.
     ///
-    /// The port counts: other ports of this machine belong to others. A navigation to a page is allowed, because it
-    /// changes nothing and nobody but the user sees the page.
+    /// The port is part of the origin, because other ports of this machine may belong to other users. Navigation to a
+    /// page is allowed: it changes nothing, and only the user sees the page.
     pub(crate) fn is_foreign(&self) -> bool {
         if let Some(origin) = self.header("origin") {
             let authority = origin.split_once("://").map(|(_, authority)| authority);
@@ -97,7 +97,7 @@ fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
     pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// A segment of a path. `+` is a space in a query, but not in a path.
+/// Decodes a path segment. Unlike in a query, `+` is not a space.
 fn decoded(segment: &str) -> String {
     let pair = format!("x={}", segment.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(pair.as_bytes())
@@ -106,7 +106,7 @@ fn decoded(segment: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A path below the console.
+/// The path of a page, from its segments below the console.
 pub(crate) fn link(segments: &[&str]) -> String {
     let mut path = ROOT.to_owned();
     for segment in segments {

@@ -8,9 +8,9 @@ use crate::{
     widgets::cut,
 };
 
-/// The number of fields; a schema with more is filled in as JSON.
+/// The maximum number of fields. The arguments of a larger schema are entered as JSON.
 const MAX_FIELDS: usize = 60;
-/// The longest text about a field, in bytes.
+/// The maximum length of a field's description, in bytes.
 const MAX_ABOUT: usize = 600;
 /// The field for all arguments at once.
 const ALL: &str = "json";
@@ -30,16 +30,16 @@ struct FormField {
     default: Option<String>,
 }
 
-/// How a value is entered.
+/// The control by which a value is entered.
 #[derive(Debug, PartialEq, Eq)]
 enum Control {
     Text,
     Number,
     /// One of these words.
     Choice(Vec<String>),
-    /// A list of texts, one in a line.
+    /// A list of texts, one per line.
     Lines,
-    /// Names and values, `NAME=VALUE` in a line.
+    /// Names and values, one `NAME=VALUE` per line.
     Pairs,
     Json,
 }
@@ -96,7 +96,7 @@ impl SchemaForm {
         fields
     }
 
-    /// The arguments that were entered. Fields that are empty are left out.
+    /// Returns the arguments that were entered. Empty fields are left out.
     pub(crate) fn arguments(&self, entered: &PageRequest) -> Result<Map<String, Value>, String> {
         if let Some(text) = entered.field(ALL).filter(|text| !text.trim().is_empty()) {
             return serde_json::from_str(text)
@@ -190,7 +190,7 @@ impl Control {
         let lines = || text.lines().map(str::trim_end).filter(|line| !line.is_empty());
         Ok(match self {
             Self::Text => Value::from(text),
-            // What is no number is sent as it is: the check of arguments says what is wrong.
+            // Pass on a text that is not a number: the check of the arguments reports the problem.
             Self::Number => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
             Self::Choice(words) if words.iter().all(|word| word == "true" || word == "false") => {
                 Value::from(text == "true")

@@ -1,4 +1,4 @@
-//! The result of a call: text, JSON as a tree, pictures, audio. All of it is what a tool wrote, and none of it is trusted.
+//! The result of a call: text, JSON as a tree, pictures and audio. Tools wrote all of it, so none of it is trusted.
 
 use muster_core::json::{Raw, RawObject};
 use serde::Serialize;
@@ -10,15 +10,16 @@ use crate::{
     widgets::cut,
 };
 
-/// The longest text that a page shows, in bytes.
+/// The maximum length of a text on a page, in bytes.
 const MAX_TEXT: usize = 96 * 1024;
-/// The largest picture or sound, in characters of Base64.
+/// The maximum length of a picture or sound, in characters of Base64.
 const MAX_MEDIA: usize = 4 * 1024 * 1024;
-/// The depth and the number of values of a tree.
+/// The maximum depth and number of values of a tree.
 const MAX_DEPTH: usize = 12;
 const MAX_VALUES: usize = 1_500;
 
-/// The types of pictures and sounds that a browser decodes and nothing else: SVG is a document, and stays text.
+/// The types of pictures and sounds that a browser only decodes. SVG is not among them: it is a document, and is shown
+/// as text.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const SOUNDS: [&str; 6] =
     ["audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/ogg", "audio/webm"];
@@ -34,7 +35,7 @@ pub(crate) struct ToolResultView {
 }
 
 impl ToolResultView {
-    /// Unwraps the reply of `call_tool`: a text with the result as JSON, then the blocks that are not text.
+    /// Unwraps the reply of `call_tool`: a text with the result as JSON, followed by the blocks that are not text.
     pub(crate) fn of(reply: MetaReply) -> Self {
         let MetaReply { text, failed, blocks, structured } = reply;
         let inner: Option<RawObject<'_>> = serde_json::from_str(&text).ok();
@@ -55,7 +56,7 @@ impl ToolResultView {
         Self { is_error: failed, content, structured_content: own.or(structured) }
     }
 
-    /// The result as a part of a page.
+    /// Renders the result.
     pub(crate) fn element(&self) -> Element {
         let (class, word) =
             if self.is_error { ("chip bad", "failed") } else { ("chip ok", "succeeded") };
@@ -97,7 +98,7 @@ fn shown(block: &RawValue) -> Html {
     }
 }
 
-/// Text of a tool; an object or a list is also shown as a tree.
+/// Renders the text of a tool. An object or a list is also shown as a tree.
 fn written(text: &str) -> Html {
     let value: Option<Value> = serde_json::from_str(text).ok();
     match value.filter(|value| value.is_object() || value.is_array()) {
@@ -113,7 +114,7 @@ fn preformatted(text: &str) -> Element {
     pre.put(cut(text, MAX_TEXT))
 }
 
-/// A picture or a sound of a known type.
+/// Renders a picture or a sound of a known type.
 fn media(kind: &str, data: &str, known: &[&str], element: impl Fn(String) -> Element) -> Html {
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     if data.len() > MAX_MEDIA || !known.contains(&kind) || !data.bytes().all(is_base64) {
@@ -123,7 +124,7 @@ fn media(kind: &str, data: &str, known: &[&str], element: impl Fn(String) -> Ele
     el("p").put(element(format!("data:{kind};base64,{data}"))).into()
 }
 
-/// A value as a tree that can be opened and closed.
+/// Renders a value as a tree that can be expanded and collapsed.
 fn tree(value: &Value) -> Element {
     let mut left = MAX_VALUES;
     el("div").class("tree mono").put(node(None, value, 0, &mut left))

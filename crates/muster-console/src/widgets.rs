@@ -9,7 +9,7 @@ use crate::{
     request::PageRequest,
 };
 
-/// A state as a chip: its color says whether it needs attention.
+/// A state as a chip whose colour shows whether it needs attention.
 pub(crate) fn state(state: &str) -> Element {
     let kind = match state.to_lowercase().as_str() {
         "running" | "connected" | "ready" | "healthy" | "completed" | "available" | "ok" => {
@@ -34,7 +34,7 @@ pub(crate) fn effect(effect: &str) -> Element {
     el("span").class(kind).put(effect)
 }
 
-/// A time in UTC, without its fraction; the whole of it is in the title.
+/// A time in UTC without fractions of a second. The tooltip has the full time.
 pub(crate) fn time(rfc3339: &str) -> Element {
     let shown = rfc3339.split('.').next().unwrap_or_default().trim_end_matches('Z');
     let element = el("time").attr("datetime", rfc3339).attr("title", rfc3339);
@@ -46,7 +46,7 @@ pub(crate) fn time(rfc3339: &str) -> Element {
     }
 }
 
-/// A moment of a reply that has the gateway's own time zone, `2006-01-02 15:04:05`, as UTC like all others.
+/// A time that a reply has in the gateway's time zone, `2006-01-02 15:04:05`, shown in UTC like all others.
 pub(crate) fn local_time(shown: &str) -> Element {
     let moment = DateTime::strptime("%Y-%m-%d %H:%M:%S", shown);
     let moment = moment.and_then(|moment| moment.to_zoned(TimeZone::system()));
@@ -56,7 +56,7 @@ pub(crate) fn local_time(shown: &str) -> Element {
     }
 }
 
-/// A number with what it counts, in the singular for one.
+/// A number with the noun that it counts, in singular or plural.
 pub(crate) fn counted(number: u64, one: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {one}{plural}", grouped(number))
@@ -105,17 +105,17 @@ pub(crate) fn cell(content: impl Content) -> Html {
     Html::default().put(content)
 }
 
-/// A number with what it counts.
+/// A number with its label.
 pub(crate) fn figure(number: impl Content, label: &str) -> Element {
     el("li").put(el("b").put(number)).put(el("span").put(label))
 }
 
-/// A part of a page that stays fresh while the page is open.
+/// A part of a page that is refreshed while the page is open.
 pub(crate) fn live(id: &'static str) -> Element {
     el("section").attr("id", id).flag("data-live", true)
 }
 
-/// A sentence whose literals, which are in backticks, are set as code.
+/// A sentence, with text in backticks rendered as code.
 pub(crate) fn prose(text: &str) -> Html {
     if !text.matches('`').count().is_multiple_of(2) {
         return Html::default().put(text);
@@ -125,7 +125,7 @@ pub(crate) fn prose(text: &str) -> Html {
     })
 }
 
-/// What a page shows instead of an empty list.
+/// A placeholder for an empty list.
 pub(crate) fn empty(text: &str) -> Element {
     el("div").class("empty").put(el("p").put(prose(text)))
 }
@@ -135,7 +135,7 @@ pub(crate) fn labelled(name: &'static str, label: &str, control: Element) -> Ele
     el("div").put(el("label").attr("for", name).put(label)).put(control)
 }
 
-/// A remark that stands out.
+/// A highlighted message.
 pub(crate) fn notice(kind: &str, text: &str) -> Element {
     el("div")
         .class(format!("notice {kind}").trim())
@@ -143,7 +143,8 @@ pub(crate) fn notice(kind: &str, text: &str) -> Element {
         .put(el("p").put(prose(text)))
 }
 
-/// What a change did, by the word that its redirect carries. The words are known: a link cannot put others on a page.
+/// The notice about a change, selected by a word in the redirect's query. Only known words have a notice, so that a
+/// link cannot put text on the page.
 pub(crate) fn notice_of(request: &PageRequest) -> Option<Element> {
     let done = request.query("did")?;
     let known = [
@@ -163,14 +164,14 @@ pub(crate) fn notice_of(request: &PageRequest) -> Option<Element> {
     known.iter().find(|(word, _)| *word == done).map(|(_, text)| notice("ok", text))
 }
 
-/// A line to copy.
+/// A line of text with a button that copies it.
 pub(crate) fn copied(label: &str, line: &str) -> Element {
     let copy = el("button").attr("type", "button").attr("data-copy", line).flag("hidden", true);
     let title = el("div").class("row").put(el("h3").put(label)).put(copy.put("Copy"));
     el("div").put(title).put(el("pre").attr("tabindex", "0").attr("aria-label", label).put(line))
 }
 
-/// The beginning of a text that others wrote, if it is too long for a page.
+/// Cuts an untrusted text to at most `most` bytes, and appends its full length.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -179,7 +180,7 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}… ({} bytes)", text.get(..end).unwrap_or_default(), text.len()))
 }
 
-/// How long something took or lasts, with its two largest units.
+/// Formats a duration with its two largest units.
 pub(crate) fn lasting(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -190,7 +191,7 @@ pub(crate) fn lasting(seconds: u64) -> String {
     }
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
@@ -203,7 +204,7 @@ pub(crate) fn grouped(number: u64) -> String {
     shown
 }
 
-/// A length in bytes, in the unit that suits it.
+/// Formats a length in bytes with a suitable unit.
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 pub(crate) fn bytes(length: u64) -> String {
     match length {
@@ -213,7 +214,7 @@ pub(crate) fn bytes(length: u64) -> String {
     }
 }
 
-/// Milliseconds, in the unit that suits them.
+/// Formats milliseconds with a suitable unit.
 pub(crate) fn milliseconds(value: f64) -> String {
     match value {
         _ if value >= 10_000.0 => format!("{:.0} s", value / 1e3),
@@ -235,7 +236,7 @@ mod tests {
         let shown = |element: Element| Html::from(element).into_string();
         let utc = shown(time("2026-11-18T19:08:31.5Z"));
         assert!(utc.contains("2026-11-18</span> 19:08:31 UTC"), "{utc}");
-        // As the gateway's own clock shows the same moment.
+        // The same moment in the gateway's time zone.
         let moment = "2026-11-18T19:08:31Z".parse::<jiff::Timestamp>().unwrap();
         let local = moment.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
         assert_eq!(shown(local_time(&local)), shown(time("2026-11-18T19:08:31Z")));

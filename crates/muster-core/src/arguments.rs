@@ -157,17 +157,17 @@ pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Optio
         .collect()
 }
 
-/// The problem of a value that is valid by type and choice but that a parameter of this name must not
-/// pass to the program.
+/// Returns the problem with a value that has a valid type and choice, but is unsafe to pass to the program as a
+/// parameter of this name.
 pub(crate) fn unsafe_value(params: &[Param], name: &str, value: &Value) -> Option<ArgumentProblem> {
     let text = python::text(value);
-    // Every parameter of the name passes the value, not only the last.
+    // Every parameter with this name passes the value, not only the last one.
     params.iter().filter(|param| param.name == name).find_map(|param| {
         let name = || param.name.clone();
         if param.is_read_as_option(&text) {
             return Some(ArgumentProblem::LeadingDash { name: name() });
         }
-        // A value that the pattern cannot be tried on does not match it.
+        // If the pattern cannot be evaluated on the value, the value does not match.
         let pattern = param.pattern.as_ref()?;
         let matches = pattern.matches(&text).unwrap_or(false);
         let pattern = || pattern.as_str().to_owned();

@@ -12,14 +12,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after so many retries.
+    /// Returns the delay after this many retries.
     pub fn delay(self, retries: u64) -> Duration {
         let doublings = u32::try_from(retries).unwrap_or(u32::MAX).min(31);
         self.first.saturating_mul(1 << doublings).min(self.max)
     }
 
-    /// The delay after so many retries, extended by up to a quarter: clients that lost one server at the same time do
-    /// not return to it at the same time. `random` is any random number.
+    /// Returns the delay plus a jitter of up to a quarter of it, so that clients that lost a server at the same time do
+    /// not all reconnect at the same time. `random` is any random number.
     pub fn jittered(self, retries: u64, random: u64) -> Duration {
         let delay = self.delay(retries);
         let steps = u32::try_from(random % 1024).unwrap_or_default();

@@ -16,10 +16,10 @@ use crate::{
     trace_context::SpanContext,
 };
 
-/// The target of log lines that hold values of arguments. A gateway writes them only for debugging.
+/// The log target of lines that contain argument values. A gateway writes them only for debugging.
 pub const ARGUMENT_VALUES: &str = "argument_values";
 
-/// The target of the audit log: a line for each call.
+/// The log target of the audit log: one line per call.
 pub const AUDIT: &str = "audit";
 
 /// The caller of a tool, and the nesting depth of the call.
@@ -40,7 +40,7 @@ pub struct Caller {
     pub token: Option<Arc<str>>,
     /// The toolset that the caller is limited to.
     pub toolset: Option<Arc<str>>,
-    /// The span of the enclosing call, if there are traces.
+    /// The span of the enclosing call, if it is traced.
     pub span: Option<SpanContext>,
     /// The worst effect that a tool may have, if the request sets a ceiling. Nested calls inherit it.
     pub most_effect: Option<Effect>,
@@ -88,7 +88,7 @@ impl Caller {
         Self { subject, principal: Some(principal), ..Self::local() }
     }
 
-    /// The caller of tools with at most this effect.
+    /// Returns this caller, limited to tools with at most this effect.
     #[must_use]
     pub fn within(&self, most: Effect) -> Self {
         let most = self.most_effect.map_or(most, |before| before.min(most));
@@ -144,7 +144,7 @@ pub enum Checking {
     Strict,
 }
 
-/// The result of a tool that ran. The tool may have failed; that is for the agent to read.
+/// The result of a tool that ran. If the tool failed, the result describes the failure for the agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Outcome {
     /// Text produced by muster or a program.
@@ -153,7 +153,7 @@ pub enum Outcome {
         text: String,
         /// Whether the tool failed.
         failed: bool,
-        /// Structured content beside the text.
+        /// Structured content in addition to the text.
         details: Option<Raw>,
     },
     /// The result object of an MCP server, unchanged.
@@ -197,7 +197,7 @@ pub enum CallError {
         /// The input schema.
         schema: Arc<RawValue>,
     },
-    /// The policy restricts an argument, and the value is outside.
+    /// An argument's value violates a restriction of the policy.
     #[error("the policy refuses these arguments of `{tool}`")]
     PolicyViolation {
         /// The tool.
@@ -218,11 +218,11 @@ pub enum CallError {
         backend: BackendName,
         /// The reason, for the agent.
         reason: String,
-        /// Whether the call was sent, or tried to, and no answer came: the backend cannot be reached, the connection
-        /// was lost, or the call timeout passed.
+        /// Whether sending was attempted but no response came: the backend cannot be reached, the connection was lost,
+        /// or the call timed out.
         no_answer: bool,
     },
-    /// The arguments select no server of a family that has the tool.
+    /// The arguments do not select a server of the family that has the tool.
     #[error("{0}")]
     Instance(String),
     /// The backend responded with a protocol error.

@@ -1,7 +1,7 @@
-//! The port to those who may use the gateway: people who have logged in, browsers, and static tokens.
+//! The port to the callers that the gateway admits: logged-in users, browsers and static tokens.
 //!
-//! Only `muster-auth` holds tokens. Core tools list, create and revoke them through this port, and ask it which caller a
-//! name stands for.
+//! Only `muster-auth` holds tokens. Core tools use this port to list, create and revoke them, and to resolve the name
+//! of a caller.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ use crate::{
     shared::StoreError,
 };
 
-/// A caller by name, for questions about what a caller may do. Without any field it is a caller without a login.
+/// A query for a caller by name, to find out what that caller may do. If no field is set, it means a caller without a
+/// login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallerQuery {
     /// An email address, or a subject at the issuer.
@@ -37,7 +38,7 @@ pub struct CallerQuery {
 pub struct TokenDraft {
     /// Its name.
     pub name: String,
-    /// Its lifetime in seconds; without one it does not expire.
+    /// Its lifetime in seconds; `None` if it does not expire.
     pub lifetime: Option<u64>,
     /// The toolset that its callers are limited to.
     pub toolset: Option<String>,
@@ -56,7 +57,7 @@ pub struct TokenDescription {
     pub expires: Option<u64>,
     /// Whether it has expired.
     pub is_expired: bool,
-    /// When it was last used, a minute late at most.
+    /// When it was last used; up to a minute out of date.
     pub last_used: Option<u64>,
     /// The toolset that its callers are limited to.
     pub toolset: Option<String>,
@@ -64,7 +65,8 @@ pub struct TokenDescription {
     pub role: Role,
 }
 
-/// A login that the gateway issued, for work that goes on without a request of its user. It is no credential.
+/// A reference to a login that the gateway issued, for work that continues without a request from its user. It is not a
+/// credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginReference {
     /// The id of its session.
@@ -73,10 +75,10 @@ pub struct LoginReference {
     pub client: String,
 }
 
-/// A login that requests came from. Times are in seconds since 1970.
+/// A login that has sent requests. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenLogin {
-    /// Identifies it among all sessions; no credential.
+    /// Identifies it among all sessions; not a credential.
     pub id: String,
     /// The email address, or the subject.
     pub user: String,
@@ -88,7 +90,7 @@ pub struct SeenLogin {
     pub groups: Vec<String>,
     /// The OAuth client.
     pub client: Option<String>,
-    /// Whether the user may change the gateway by admission; a policy can add that.
+    /// The role that the user was admitted with; a policy can grant more.
     pub role: Role,
     /// The first request.
     pub first_seen: u64,
@@ -101,20 +103,20 @@ pub struct SeenLogin {
 /// The session of a browser with the console. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrowserSession {
-    /// Identifies it among all sessions; no credential.
+    /// Identifies it among all sessions; not a credential.
     pub id: String,
     /// When it began.
     pub began: u64,
-    /// When it ends by itself.
+    /// When it expires.
     pub ends: u64,
     /// Whether it serves this machine only.
     pub is_local: bool,
 }
 
-/// Why the directory cannot do what it was asked.
+/// An error of the caller directory.
 #[derive(Debug, Error)]
 pub enum DirectoryError {
-    /// There is no token or session of the name.
+    /// There is no token or session with this name.
     #[error("{0}")]
     NotFound(String),
     /// Anything else.
@@ -128,12 +130,12 @@ impl From<StoreError> for DirectoryError {
     }
 }
 
-/// The result of a question to the directory.
+/// The result of a directory operation.
 pub type DirectoryFuture<'a, T> = BoxFuture<'a, Result<T, DirectoryError>>;
 
-/// Knows who may use the gateway.
+/// The directory of callers that may use the gateway.
 pub trait CallerDirectory: fmt::Debug + Send + Sync {
-    /// The caller that would be admitted under this name, or why none would be.
+    /// Returns the caller that would be admitted for this query, or the reason why none would.
     fn caller(&self, query: &CallerQuery) -> Result<Caller, DirectoryError>;
 
     /// The static tokens by name.
@@ -145,19 +147,19 @@ pub trait CallerDirectory: fmt::Debug + Send + Sync {
     /// Revokes a static token.
     fn revoke_token<'a>(&'a self, name: &'a str) -> DirectoryFuture<'a, ()>;
 
-    /// The login of a caller; none if the gateway did not issue one.
+    /// Returns the login of a caller; `None` if the gateway did not issue it.
     fn login_of(&self, caller: &Caller) -> Option<LoginReference>;
 
-    /// The caller with a login, limited to a toolset: what a request with a token of this login would be admitted as
-    /// now. None if the login has ended, or its user may not use the gateway any more.
+    /// Returns the caller that a request with a token of this login would be admitted as now, limited to the toolset.
+    /// `None` if the login has ended or its user may no longer use the gateway.
     fn logged_in<'a>(
         &'a self,
         login: &'a LoginReference,
         toolset: Option<&'a str>,
     ) -> DirectoryFuture<'a, Option<Caller>>;
 
-    /// The logins that requests to any replica came from and that have not ended, those of the last request first. A
-    /// replica tells the others of its requests within some seconds.
+    /// Returns the active logins that have sent requests to any replica, most recent request first. Replicas report
+    /// their requests to each other within seconds.
     fn logins(&self) -> DirectoryFuture<'_, Vec<SeenLogin>>;
 
     /// The sessions of browsers, at any replica, newest first.
@@ -167,7 +169,7 @@ pub trait CallerDirectory: fmt::Debug + Send + Sync {
     fn end_session<'a>(&'a self, id: &'a str) -> DirectoryFuture<'a, ()>;
 }
 
-/// A lifetime in seconds: a number and a unit, such as `90m`, `12h`, `30d` or `52w`.
+/// Parses a lifetime into seconds: a number and a unit, such as `90m`, `12h`, `30d` or `52w`.
 pub fn parse_lifetime(text: &str) -> Option<u64> {
     let unit = text.chars().last()?;
     let seconds: u64 = match unit {

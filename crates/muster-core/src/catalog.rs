@@ -36,19 +36,18 @@ pub struct ToolEntry {
     pub name: ToolName,
     /// The backend that runs it.
     pub backend: BackendName,
-    /// The backend's own name of it.
+    /// The backend's own name for it.
     pub local_name: Arc<str>,
     /// What it does.
     pub description: Arc<str>,
     /// The JSON Schema of its arguments.
     pub input_schema: Arc<RawValue>,
-    /// Its parameters by a CLI definition; none for tools that only have a schema.
+    /// Its parameters by a CLI definition; `None` for tools that only have a schema.
     pub params: Option<Arc<[Param]>>,
-    /// The definition as an MCP server listed it, in the server's own names; none for tools defined
-    /// by muster, unless they carry `_meta`.
+    /// The definition as an MCP server listed it, in the server's own names; `None` for tools defined by muster, unless
+    /// they carry `_meta`.
     pub definition: Option<Arc<RawValue>>,
-    /// The effect that its definition states, where the definition is trusted; none where hints and
-    /// the name decide.
+    /// The effect that its definition states, if the definition is trusted; otherwise its hints and name decide.
     pub effect: Option<Effect>,
     /// Validates arguments against the schema; compiled at the first call.
     pub validator: Arc<Validator>,
@@ -88,14 +87,14 @@ impl ToolEntry {
     }
 }
 
-/// Who a tool is for.
+/// The callers that a tool is intended for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolAudience {
-    /// Callers, as the policy says. All tools but the gateway's own.
+    /// Callers, as the policy decides: every tool except the gateway's own.
     #[default]
     Callers,
-    /// A tool of the gateway itself that changes nothing of others: operators always have it, other
-    /// callers as the policy says.
+    /// A tool of the gateway that changes nothing that belongs to others: operators may always call it, other callers
+    /// as the policy decides.
     Everyone,
     /// A tool that changes the gateway: for operators, and for callers with a rule that names it.
     Operators,
@@ -115,7 +114,7 @@ pub struct CatalogItem {
     pub name: Arc<str>,
     /// The backend that offers it.
     pub backend: BackendName,
-    /// The backend's own name of it.
+    /// The backend's own name for it.
     pub local_name: Arc<str>,
     /// The definition as the backend listed it, in its own names.
     pub definition: Arc<RawValue>,
@@ -160,17 +159,17 @@ pub struct CatalogSource {
     pub templates: Vec<CatalogItem>,
     /// Its prompts.
     pub prompts: Vec<CatalogItem>,
-    /// Whether it comes with the program.
+    /// Whether it is bundled with muster.
     pub is_bundled: bool,
-    /// The members of its list of tools beside the tools, such as `_meta`: an object.
+    /// The members of its tool list besides the tools, such as `_meta`: a JSON object.
     pub tools_members: Option<Raw>,
     /// Its tools in its own order; names may repeat.
     entries: Vec<Arc<ToolEntry>>,
     /// For each tool the text that substring queries are matched against.
     haystacks: Vec<String>,
-    /// What it has as a member of a family.
+    /// Its membership in a family.
     member: Option<FamilyMember>,
-    /// How its calls find their server, if it is a family.
+    /// How calls are routed to a server, if it is a family.
     route: Option<FamilyRoute>,
 }
 
@@ -200,7 +199,7 @@ impl CatalogSource {
         self.entries = entries;
     }
 
-    /// Some of its tools, and nothing else that it offers.
+    /// Returns this source with only the tools that `keep` accepts, and without resources and prompts.
     #[must_use]
     pub fn some_tools(&self, keep: impl Fn(&ToolEntry) -> bool) -> Self {
         let kept = self.entries.iter().zip(&self.haystacks).filter(|(entry, _)| keep(entry));
@@ -232,13 +231,13 @@ impl CatalogSource {
     }
 }
 
-/// The choice among several tools of one name.
+/// The rule for several tools with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameCollision {
-    /// The one defined last: a config may override an earlier one.
+    /// The tool defined last wins: a config may override an earlier one.
     #[default]
     LastWins,
-    /// The one of the backend that was added first: a new backend takes over nothing.
+    /// The tool of the backend that was added first wins: a new backend cannot take over a name.
     FirstWins,
 }
 
@@ -315,7 +314,7 @@ impl CatalogSnapshot {
         self.sources.remove_mut(&order);
     }
 
-    /// Without the sources that `shown` refuses, as if they had never been there.
+    /// Returns a snapshot without the sources that `shown` rejects, as if they had never been added.
     #[must_use]
     pub fn showing(&self, shown: impl Fn(&CatalogSource) -> bool) -> Self {
         let hidden = self.sources().filter(|source| !shown(source));
@@ -331,7 +330,7 @@ impl CatalogSnapshot {
         Self { names: ToolNames::with_collisions(collision), ..Self::default() }
     }
 
-    /// The backend that last offered a tool that is gone.
+    /// Returns the backend that last offered a tool that has since been removed.
     pub fn former_backend(&self, name: &str) -> Option<&BackendName> {
         self.names.former_backend(name)
     }
@@ -341,7 +340,7 @@ impl CatalogSnapshot {
         self.sources().flat_map(|source| &source.prompts)
     }
 
-    /// The resources in the order of their sources. Of several with one URI, only the first can be read.
+    /// The resources in the order of their sources. If several have the same URI, only the first is included.
     pub fn resources(&self) -> impl Iterator<Item = &CatalogItem> {
         let mut seen = BTreeSet::new();
         let all = self.sources().flat_map(|source| &source.resources);

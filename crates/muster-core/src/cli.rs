@@ -40,7 +40,7 @@ pub struct CliTool {
     pub command: String,
     /// Its parameters in file order; names may repeat.
     pub params: Vec<Param>,
-    /// The timeout in seconds; none and zero select the default.
+    /// The timeout in seconds; `None` and zero select the default.
     pub timeout: Option<f64>,
     /// The effect that its definition states.
     pub effect: Option<Effect>,
@@ -106,8 +106,8 @@ pub struct Param {
 }
 
 impl Param {
-    /// Whether the program would read this value as an option. `-` alone is an operand. A negative number is not: `-1` is an
-    /// option of many programs.
+    /// Whether the program would read this value as an option. `-` alone is an operand. Negative numbers are not,
+    /// because `-1` is an option in many programs.
     pub(crate) fn is_read_as_option(&self, value: &str) -> bool {
         let is_operand = match &self.placement {
             Placement::Positional => true,
@@ -170,17 +170,17 @@ impl Placement {
     }
 }
 
-/// The executor of a CLI's commands.
+/// Where the commands of a CLI run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// As a child process of this machine.
+    /// In a child process on this machine.
     #[default]
     Local,
     /// In a new container.
     Docker(Docker),
 }
 
-/// The container of a command.
+/// The container that a command runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Docker {
     /// The image, as written.

@@ -51,25 +51,25 @@ pub trait CallCounter: fmt::Debug + Send + Sync {
     fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>>;
 }
 
-/// A counted call, which ends when it is dropped.
+/// Holds the slot of a counted call until it is dropped.
 pub type CallSlot = Box<dyn fmt::Debug + Send + Sync>;
 
-/// A caller may not make a further call now.
+/// The caller has reached a limit on its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct TooManyCalls {
-    /// The limit, and what to do.
+    /// The limit that was reached, and how to proceed.
     pub message: String,
-    /// When one can be made.
+    /// When to try again.
     pub retry: CallRetry,
 }
 
-/// When a caller may make a further call.
+/// When a caller may retry a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallRetry {
-    /// As soon as another one has ended. Its rate is counted already.
+    /// As soon as another call of the caller has ended. This call already counts towards the rate limit.
     WhenOneEnds,
-    /// After this time, if no other call is faster.
+    /// After this time, unless other calls use up the rate limit first.
     After(Duration),
 }
 

@@ -93,9 +93,9 @@ pub enum MachineIdentity {
 impl MachineIdentity {
     /// The file, or the key of a secret, that holds the certificate.
     pub const CERTIFICATE: &str = "tlscert";
-    /// The one that holds its key.
+    /// The file or key that holds its private key.
     pub const KEY: &str = "key";
-    /// The one that holds the authority of the proxy's certificate.
+    /// The file or key that holds the authority of the proxy's certificate.
     pub const AUTHORITY: &str = "teleport-application-ca.pem";
 }
 
@@ -134,17 +134,17 @@ pub struct ConnectRequest<'a> {
     pub name: &'a str,
     /// How it is reached.
     pub endpoint: &'a Endpoint,
-    /// The tokens of the user on whose behalf requests are made; none for the gateway itself.
+    /// The tokens of the user on whose behalf requests are made; `None` for the gateway itself.
     pub access: Option<Arc<dyn AccessTokenSource>>,
     /// The timeout of connecting and of the handshake.
     pub limit: Duration,
-    /// The protocol era to speak; none for the newest that the server supports.
+    /// The protocol era to speak; `None` for the newest that the server supports.
     pub era: Option<ProtocolEra>,
     /// Notified of the server's messages and of the end of the connection.
     pub events: Arc<dyn ConnectionObserver>,
 }
 
-/// A protocol era.
+/// A generation of the MCP protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolEra {
     /// With `initialize` and sessions.
@@ -180,7 +180,8 @@ pub trait Connection: Backend {
 pub struct ServerListing {
     /// Its tools.
     pub tools: Vec<Raw>,
-    /// The members of its `tools/list` beside the tools, such as `_meta`: an object; none if it has none.
+    /// The members of its `tools/list` result besides the tools, such as `_meta`: a JSON object; `None` if there are
+    /// none.
     pub tools_members: Option<Raw>,
     /// Its resources.
     pub resources: Vec<Raw>,
@@ -213,7 +214,7 @@ pub trait ConnectionObserver: fmt::Debug + Send + Sync {
     fn on_output(&self, _stream: OutputStream, _line: &str) {}
 }
 
-/// The stream of a line that a local server wrote beside the protocol.
+/// The stream on which a local server wrote a line outside the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStream {
     /// Standard output, where only messages belong.
@@ -247,8 +248,8 @@ pub enum ConnectionEvent {
         /// The parameters as sent.
         params: Raw,
     },
-    /// The server is reached in another way from now on: another replica runs it, or this one. It is connected again
-    /// at once, because nothing failed.
+    /// The server must be reached in another way from now on, because another replica runs it, or this one does. The
+    /// client reconnects at once: nothing failed.
     Moved,
     /// The connection is closed.
     Closed {

@@ -50,8 +50,8 @@ impl Principal {
 
 /// A source of ID tokens of one login, refreshed as needed.
 pub trait IdTokenSource: fmt::Debug + Send + Sync {
-    /// A token that is valid for a while, or none if the login gives none. An error means that this
-    /// is not known now.
+    /// Returns a token that stays valid for a while, or `None` if the login has no ID tokens. An error means that the
+    /// token cannot be determined now.
     fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>>;
 }
 
@@ -99,7 +99,7 @@ impl Peer {
         self.remote.ip().to_canonical()
     }
 
-    /// The user id of the client's process, by `lookup` at the first use; none if it is unknown.
+    /// The user id of the client's process, found by `lookup` on first use; `None` if it is unknown.
     pub fn user(&self, lookup: impl FnOnce(SocketAddr, SocketAddr) -> Option<u32>) -> Option<u32> {
         *self.user.get_or_init(|| lookup(self.remote, self.local))
     }
@@ -108,7 +108,7 @@ impl Peer {
 /// A request that may proceed, and its principal.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
-    /// The principal; none for an anonymous request.
+    /// The principal; `None` for an anonymous request.
     pub principal: Option<Arc<Principal>>,
     /// Whether the sender may change the gateway.
     pub role: Role,
@@ -141,7 +141,7 @@ impl Admission {
         }
     }
 
-    /// The caller; `session` identifies one without a principal.
+    /// Returns the caller. `session` identifies a caller without a principal.
     pub fn caller(self, session: Option<Arc<str>>) -> Caller {
         let Self { principal, role, token, toolset } = self;
         let caller = match principal {
@@ -161,15 +161,15 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
         peer: &'a Peer,
     ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>>;
 
-    /// Whether a caller that was admitted would be admitted now. Asked for callers with open streams, which send no
-    /// further request.
+    /// Whether a caller that was admitted before would still be admitted. Checked for callers with open streams, which
+    /// send no further requests.
     fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 }
 
 /// The greatest length of a form that anyone may send, in bytes.
 pub const MAX_FORM: usize = 64 * 1024;
 
-/// HTTP pages beside the protocol, for browsers and OAuth clients.
+/// HTTP pages outside the protocol, for browsers and OAuth clients.
 pub trait WebPages: fmt::Debug + Send + Sync {
     /// Whether a path is one of these pages.
     fn serves(&self, path: &str) -> bool;

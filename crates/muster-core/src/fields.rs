@@ -9,11 +9,11 @@
 pub struct FieldTable {
     /// The type name that error messages use: `ToolPolicy`.
     pub model: &'static str,
-    /// What reference pages call such a mapping: `rule`.
+    /// The noun for such a mapping on reference pages: `rule`.
     pub noun: &'static str,
     /// Its own fields, in the order in which they are read.
     pub fields: &'static [Field],
-    /// Tables whose own fields it has as well.
+    /// Tables whose fields it also has.
     pub includes: &'static [&'static Self],
 }
 
@@ -51,9 +51,9 @@ pub enum FieldType {
     Boolean,
     /// A whole number within bounds.
     Integer {
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The greatest; `i64::MAX` for no bound.
+        /// The maximum; `i64::MAX` for no bound.
         max: i64,
     },
     /// Any number.
@@ -64,7 +64,7 @@ pub enum FieldType {
     Any,
     /// One of a few words.
     Enum(&'static [&'static str]),
-    /// One of a few words; readers take any text, and the check of the whole definition refuses others.
+    /// One of a few words; readers accept any text, and the check of the whole definition rejects others.
     EnumByCheck(&'static [&'static str]),
     /// A list of values of one type.
     List(&'static Self),
@@ -81,7 +81,7 @@ pub enum FieldType {
 pub enum FieldDefault {
     /// None: readers report a field that is left out.
     Required,
-    /// None: the check of the whole definition refuses one without the field.
+    /// None: the check of the whole definition rejects a definition without the field.
     RequiredByCheck,
     /// None; the text says what applies instead.
     Unset(&'static str),
@@ -89,9 +89,9 @@ pub enum FieldDefault {
     Json(&'static str),
 }
 
-/// The default of lists and maps, and of whatever simply has no value.
+/// The default of lists, maps and other fields that have no value.
 pub const NONE: FieldDefault = FieldDefault::Unset("none");
-/// The default of texts that are empty.
+/// The default of text fields that are empty.
 pub const EMPTY: FieldDefault = FieldDefault::Json("\"\"");
 /// The default of most booleans.
 pub const FALSE: FieldDefault = FieldDefault::Json("false");

@@ -100,7 +100,7 @@ impl Glob {
     fn matches_parts(&self, name: &str) -> bool {
         let mut parts = self.parts.as_slice();
         let mut text = name.chars();
-        // Where to resume after a mismatch: behind the last star, which takes one character more.
+        // Where to resume after a mismatch: after the last star, which then matches one more character.
         let mut retry: Option<(&[Part], Chars<'_>)> = None;
         loop {
             match parts.split_first() {
@@ -163,7 +163,7 @@ impl CaseSensitivity {
     }
 }
 
-/// Parses a class behind its opening bracket.
+/// Parses a class after its opening bracket.
 fn class(chars: &mut Chars<'_>, case: CaseSensitivity) -> Result<Part, InvalidGlob> {
     let mut rest = chars.clone();
     let inverted = rest.next() == Some('^');
@@ -263,7 +263,7 @@ mod tests {
         assert!(glob.matches("core_list"));
         assert!(glob.matches("Core_Mist"));
         assert!(!glob.matches("core_get"));
-        // The Kelvin c is a capital k.
+        // The Kelvin sign is a capital `k`.
         assert!(Glob::new("*ok*", CaseSensitivity::Insensitive).unwrap().matches("tO\u{212a}en"));
     }
 

@@ -1,7 +1,7 @@
 //! The one mutex of the workspace.
 //!
-//! **Invariant:** the lock is held for a few lines that cannot panic and never across an `await`,
-//! so it cannot deadlock, and a poisoned lock carries no broken state and is simply taken.
+//! **Invariant:** the lock is held for a few lines that cannot panic and never across an `await`, so it cannot
+//! deadlock. The value behind a poisoned lock is intact, so a poisoned lock is simply taken.
 
 use std::sync::{MutexGuard, PoisonError};
 

@@ -48,8 +48,8 @@ pub trait AccessTokenSource: fmt::Debug + Send + Sync {
     /// The token for the next request, refreshed if it is about to expire.
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>>;
 
-    /// Another token after the server rejected `token` with `challenge`, if it can be had without
-    /// the user.
+    /// Returns another token after the server rejected `token` with `challenge`, if one can be obtained without the
+    /// user.
     fn replace_rejected<'a>(
         &'a self,
         token: &'a BearerToken,
@@ -100,15 +100,15 @@ pub struct IssuerInfo {
 
 /// Logs users in at servers.
 pub trait LoginService: fmt::Debug + Send + Sync {
-    /// Access without the user's involvement: by a stored, forwarded or exchanged token.
+    /// Returns access without the user's involvement: by a stored, forwarded or exchanged token.
     fn access<'a>(
         &'a self,
         person: &'a LoginSubject,
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>>;
 
-    /// Begins a login: the URL where the user logs in with a browser. `arrived` is notified at the
-    /// end.
+    /// Begins a login and returns the URL where the user logs in with a browser. `arrived` is notified when the login
+    /// completes.
     fn begin<'a>(
         &'a self,
         person: &'a LoginSubject,

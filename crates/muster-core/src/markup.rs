@@ -1,6 +1,6 @@
 //! Text inside HTML and XML.
 
-/// Appends a character that has no meaning as markup, neither in text nor in a quoted attribute.
+/// Appends a character, escaped so that it is not markup in text or in a quoted attribute.
 pub fn push_escaped(out: &mut String, c: char) {
     match c {
         '&' => out.push_str("&amp;"),

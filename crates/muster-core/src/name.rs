@@ -57,8 +57,8 @@ pub fn exposed_name(prefix: &str, server: &str, name: &str) -> String {
     if begins { format!("{prefix}_{name}") } else { format!("{prefix}_{server}_{name}") }
 }
 
-/// The names that `prefix_server_tool` may be merged to, each with the server's own name of the tool: in
-/// `x_git_git_log` the tool `git_log` of the server `git` is `x_git_log`.
+/// Returns the names that `prefix_server_tool` may have been shortened to, each with the server's own name for the
+/// tool: the tool `git_log` of the server `git`, called as `x_git_git_log`, is `x_git_log`.
 pub(crate) fn merged(name: &str) -> impl Iterator<Item = (String, &str)> {
     /// The longest name that is looked at.
     const MAX_LEN: usize = 256;
@@ -138,7 +138,7 @@ pub fn check_resource_name(name: &str) -> Result<(), InvalidName> {
 /// The prefixes of tools that a gateway shows behind its meta-tools: its own, those of servers, CLIs and workflows.
 const BEHIND_META_TOOLS: [&str; 4] = ["core_", "x_", "cli_", "workflow_"];
 
-/// Whether a name is certainly not that of a meta-tool. What a gateway lists says so for all other names.
+/// Whether a name is certainly not that of a meta-tool. For all other names, only the gateway's tool list can tell.
 pub fn is_behind_meta_tools(tool: &str) -> bool {
     BEHIND_META_TOOLS.iter().any(|prefix| tool.starts_with(prefix))
 }

@@ -30,23 +30,23 @@ pub trait CallObserver: fmt::Debug + Send + Sync {
     /// A call is over.
     fn finished(&self, call: FinishedCall);
 
-    /// A new span below `parent`; none if there are no traces.
+    /// Begins a span below `parent`; `None` if calls are not traced.
     fn begin_span(&self, parent: Option<SpanContext>) -> Option<SpanContext>;
 
     /// A request with a span is over.
     fn request_finished(&self, request: FinishedRequest);
 }
 
-/// A span, and the one above it.
+/// A span and its parent.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceSpan {
     /// The span itself.
     pub context: SpanContext,
-    /// The id of the span above it.
+    /// The id of its parent span.
     pub parent: Option<[u8; 8]>,
 }
 
-/// A client's call of a tool of a surface, such as `call_tool`, that is over.
+/// A client's finished call of a surface's tool, such as `call_tool`.
 #[derive(Debug)]
 pub struct FinishedRequest {
     /// When it began.
@@ -65,14 +65,14 @@ pub struct FinishedRequest {
     pub span: TraceSpan,
 }
 
-/// A call that is over.
+/// A finished call.
 #[derive(Debug)]
 pub struct FinishedCall {
     /// When it began.
     pub began: SystemTime,
     /// How long it took, from the dispatcher to the result.
     pub duration: Duration,
-    /// How long the backend took; none if the call never reached it.
+    /// How long the backend took; `None` if the call never reached it.
     pub backend_duration: Option<Duration>,
     /// The caller.
     pub caller: Caller,
@@ -80,7 +80,7 @@ pub struct FinishedCall {
     pub surface: &'static str,
     /// The requested name.
     pub tool: ToolName,
-    /// The tool; none if there is none of this name.
+    /// The tool; `None` if no tool has this name.
     pub entry: Option<Arc<ToolEntry>>,
     /// The policy that decided.
     pub policy: Arc<Policy>,
@@ -94,7 +94,7 @@ pub struct FinishedCall {
     pub argument_bytes: usize,
     /// The length of the result in bytes, as the backend returned it.
     pub result_bytes: u64,
-    /// Its span, if there are traces.
+    /// Its span, if it is traced.
     pub span: Option<TraceSpan>,
 }
 
@@ -208,7 +208,7 @@ impl CallStatus {
         self as usize
     }
 
-    /// Whether the caller got something else than a result of the tool, or the tool reported a failure.
+    /// Whether the tool reported a failure, or the caller got an error instead of a result of the tool.
     pub const fn is_error(self) -> bool {
         !matches!(self, Self::Ok | Self::NeedsInput | Self::Cancelled)
     }

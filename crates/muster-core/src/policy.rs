@@ -1,5 +1,5 @@
-//! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], here or at another replica, without which
-//! nothing runs.
+//! Access policy. Nothing runs without a [`Permitted`], and only [`Policy::permit`] creates one, here or at another
+//! replica.
 
 pub mod callers;
 pub mod constraint;
@@ -41,17 +41,17 @@ pub struct Policy {
     pub executor: Executor,
     /// The access to tools without a rule.
     pub default: DefaultAccess,
-    /// The worst effect allowed to tools without a rule; none for any.
+    /// The worst effect allowed to tools without a rule; `None` for any.
     pub max_effect: Option<Effect>,
     /// Rules for tools.
     pub rules: Rules,
     /// Whether known destructive tools may run.
     pub destructive: DestructiveTools,
-    /// What some callers may use beyond that, in file order.
+    /// Additional grants to some callers, in file order.
     pub callers: Vec<Arc<CallerGrant>>,
     /// The toolsets by name.
     pub toolsets: Arc<BTreeMap<String, Arc<Toolset>>>,
-    /// The caller that this policy is for; by default one that no entry of `callers` matches.
+    /// The caller that this policy applies to; by default a caller that no entry of `callers` matches.
     pub scope: CallerScope,
 }
 
@@ -101,7 +101,7 @@ pub struct Permitted {
     continuation: Continuation,
 }
 
-/// A call that another replica of the gateway permitted, and sent here because the server of its tool runs here.
+/// A call that another replica permitted and forwarded, because the server of its tool runs on this replica.
 #[derive(Debug)]
 pub struct ForwardedCall {
     /// The tool, by the server's own name.
@@ -115,9 +115,9 @@ pub struct ForwardedCall {
 }
 
 impl Permitted {
-    /// The decision of another replica about a call. All replicas have the same policies, and only they have the key that
-    /// their messages are encrypted with: whoever could forge the decision could also read every login. It names a tool of
-    /// an MCP server, which runs whatever arguments it is given, and never a tool of the gateway.
+    /// Accepts another replica's decision about a call. All replicas have the same policies, and only they have the key
+    /// that encrypts their messages: an attacker who can forge a decision can also read every login. The call names a
+    /// tool of an MCP server, which receives its arguments as they are, and never a tool of the gateway.
     pub fn by_another_replica(call: ForwardedCall) -> Self {
         let ForwardedCall { entry, arguments, meta, continuation } = call;
         Self { entry, arguments: Arguments::default(), raw: arguments, meta, continuation }
@@ -155,7 +155,7 @@ impl Permitted {
 }
 
 impl Policy {
-    /// The rules for a tool, the most specific first. The limits of all of them hold.
+    /// The rules for a tool, the most specific first. The limits of all of them apply.
     pub fn rules_of<'a>(&'a self, entry: &'a ToolEntry) -> impl Iterator<Item = &'a Rule> {
         self.scope.rules(&self.rules, entry)
     }
@@ -168,7 +168,7 @@ impl Policy {
         }
         match (entry.audience, self.scope.role()) {
             (ToolAudience::Operators | ToolAudience::Everyone, Role::Operator) => return true,
-            // Neither a default nor a group of tools makes an operator.
+            // Neither the default access nor a rule for a group of tools grants an operator's tools.
             (ToolAudience::Operators, Role::Agent) => return self.scope.names(&self.rules, entry),
             (ToolAudience::Callers, _) | (ToolAudience::Everyone, Role::Agent) => (),
         }
@@ -214,7 +214,7 @@ impl Policy {
         caller: &Caller,
         call: Call,
     ) -> Result<Permitted, CallError> {
-        // A request carries the policy of its caller. One that was derived for another caller never decides.
+        // A request carries the policy of its caller. A policy that was derived for another caller must never decide.
         let access = self.access_of(caller);
         if !self.is_for(&access) {
             return self.narrowed(access, catalog).decide(catalog, caller.most_effect, call);
@@ -242,7 +242,7 @@ impl Policy {
         self.decide_entry(entry, most, call)
     }
 
-    /// Decides on a tool of a family: both on the tool and on the server that the call selects.
+    /// Decides on a call of a family's tool, by the rules for that tool and those for the tool of the selected server.
     fn decide_instance(
         &self,
         entry: &ToolEntry,
@@ -315,7 +315,7 @@ impl Policy {
     }
 }
 
-/// The violations of a rule by the converted arguments of a CLI tool.
+/// The violations of a rule by the converted arguments of a CLI tool, one sentence each.
 fn converted_violations(
     rule: &Rule,
     params: &[Param],

@@ -1,8 +1,7 @@
 //! Formatting and parsing as in Python.
 //!
-//! CLImax is a Python program, and its users see it: how numbers print on a command line, which
-//! white space is stripped, which texts are numbers. Everything that must agree with Python is
-//! here.
+//! CLImax is a Python program, and that is visible to its users: in how numbers print on a command line, which white
+//! space is stripped, and which texts are numbers. Everything that must agree with Python is here.
 //!
 //! `str::to_lowercase` is equal to Python's `str.lower`.
 
@@ -213,7 +212,7 @@ fn timestamp_repr(timestamp: &YamlTimestamp) -> String {
     format!("datetime.{class}({})", fields.join(", "))
 }
 
-/// The time zone argument for an offset like `+01:30`; none for no offset.
+/// The time zone argument for an offset like `+01:30`; `None` without an offset.
 fn zone_repr(offset: &str) -> Option<String> {
     const DAY: u64 = 24 * 60 * 60;
     let units = offset.get(1..)?.split(':').map(|unit| unit.parse::<u32>().unwrap_or(0));

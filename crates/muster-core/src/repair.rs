@@ -33,7 +33,7 @@ pub struct RepairedCall {
 pub enum UnreadableCall {
     /// It names no tool.
     MissingTool {
-        /// How to fix it; none if no_arguments was sent.
+        /// How to fix it; `None` if nothing was sent.
         fix: Option<String>,
     },
     /// Its arguments are not an object.

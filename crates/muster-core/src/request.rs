@@ -91,7 +91,7 @@ pub enum Response {
     Done {
         /// The result object.
         result: Raw,
-        /// How long a client may cache the result; none if it must not.
+        /// How long a client may cache the result; `None` if it must not.
         cache: Option<CacheControl>,
     },
     /// Input requests; only for clients in

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{backend::BoxFuture, secret::Secret};
 
-/// The key of a reference that names none.
+/// The key of a reference that does not name one.
 pub const DEFAULT_KEY: &str = "value";
 
 /// Why a secret cannot be read.
@@ -15,7 +15,7 @@ pub enum SecretSourceError {
     /// There is no such secret or key, or the gateway may not read it. A retry does not help.
     #[error("{0}")]
     Missing(String),
-    /// The cluster does not answer now, which says nothing about the secret.
+    /// The cluster does not respond; the secret may exist.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -25,7 +25,8 @@ pub type SecretFuture<'a, T> = BoxFuture<'a, Result<T, SecretSourceError>>;
 
 /// Reads secrets by name. Values are read when they are needed, never listed, and never stored.
 pub trait SecretSource: fmt::Debug + Send + Sync {
-    /// The values of keys of a secret, in their order and of one version. An empty namespace is that of the definitions.
+    /// Returns the values of `keys`, in their order and from one version of the secret. An empty namespace stands for
+    /// that of the definitions.
     fn secrets<'a>(
         &'a self,
         namespace: &'a str,

@@ -1,7 +1,7 @@
 //! Detection of secrets in configuration values: by the name of a setting, by the form of a value, and
 //! inside URLs and connection strings.
 
-/// Stands for a secret in what is shown.
+/// The placeholder for a secret in output.
 pub const REDACTED: &str = "[REDACTED]";
 
 /// Parts of names that mark a secret wherever they occur.
@@ -22,9 +22,9 @@ const NAME_PARTS: [&str; 12] = [
 /// Words of a name that mark a secret only if they stand alone: not in `keyboard`, `author` or `path`.
 const NAME_WORDS: [&str; 9] =
     ["key", "pass", "pwd", "pw", "pat", "sig", "signature", "private", "dsn"];
-/// Words that end in `pass` and are no secrets.
+/// Words that end in `pass` and are not secrets.
 const NOT_PASS: [&str; 3] = ["bypass", "compass", "surpass"];
-/// The ends of names whose values say where a secret is.
+/// Endings of names whose values are the location of a secret.
 const LOCATIONS: [&str; 4] = ["file", "path", "dir", "url"];
 /// Prefixes of tokens from well-known issuers.
 const TOKEN_PREFIXES: [&str; 16] = [
@@ -142,7 +142,7 @@ fn piece_shown(piece: &str) -> String {
     without_user_info(piece).unwrap_or_else(|| piece.to_owned())
 }
 
-/// `scheme://user:password@host` and `user:password@tcp(host)` without what is before the `@`.
+/// `scheme://user:password@host` and `user:password@tcp(host)` without the part before the `@`.
 fn without_user_info(piece: &str) -> Option<String> {
     let (scheme, rest) = match piece.find("://") {
         Some(at) => piece.split_at(at + "://".len()),

@@ -1,8 +1,7 @@
-//! The port to state that outlives a process: logins, and whatever else one replica of the gateway knows and another
-//! needs.
+//! The port to state that outlives a process: logins, and everything else that replicas of the gateway share.
 //!
-//! There are two adapters: the memory of this process, and Valkey, which replicas share. Each operation is atomic, and its
-//! guarantee is written at it. Every value has a TTL: nothing is stored for ever.
+//! There are two adapters: the memory of this process, and Valkey, which replicas share. Each operation is atomic and
+//! documents its guarantee. Every value has a TTL: nothing is stored for ever.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -50,11 +49,12 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
 
 /// State that the replicas of a gateway share.
 ///
-/// A *lease* is a value that its holder sets by [`claim`](KeyValueStore::claim), renews by [`swap`](Self::swap) and gives
-/// up by [`release`](Self::release). It ends by itself when it is not renewed. A holder that was paused may believe that it
-/// still has the lease: what must not happen twice also needs a fence, such as a position of a log.
+/// A *lease* is a value that its holder sets by [`claim`](KeyValueStore::claim), renews by [`swap`](Self::swap) and
+/// gives up by [`release`](Self::release). It expires unless it is renewed. A holder that was paused may believe that
+/// it still has the lease, so an action that must not happen twice also needs a fencing token, such as a position in a
+/// log.
 pub trait SharedState: KeyValueStore {
-    /// The value of a key, whose TTL begins again.
+    /// Returns the value of a key and restarts its TTL.
     fn touch<'a>(&'a self, key: &'a str, ttl: Duration) -> StoreFuture<'a, Option<Vec<u8>>>;
 
     /// Sets the value of a key only if its value is `expected`. Of concurrent callers one succeeds.
@@ -72,9 +72,9 @@ pub trait SharedState: KeyValueStore {
     /// Adds to a counter, and returns the sum. Of concurrent callers no two get the same sum.
     fn add<'a>(&'a self, key: &'a str, amount: u64, ttl: Duration) -> StoreFuture<'a, u64>;
 
-    /// Appends an entry to a log; `false` if the log has reached this position. Of concurrent writers of a position one
-    /// succeeds, so that a log has one writer at a time. The log expires as a whole, and drops its oldest entries beyond
-    /// its length.
+    /// Appends an entry to a log at a position; `false` if the log has already reached that position. Only one of
+    /// several concurrent writers of a position succeeds, so a log has one writer at a time. The log expires as a
+    /// whole, and drops its oldest entries beyond its length.
     fn append<'a>(
         &'a self,
         log: &'a str,
@@ -91,10 +91,10 @@ pub trait SharedState: KeyValueStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<(u64, Vec<u8>)>>;
 
-    /// Begins the TTL of a log again; `false` if the log does not exist.
+    /// Restarts the TTL of a log; `false` if the log does not exist.
     fn renew<'a>(&'a self, log: &'a str, ttl: Duration) -> StoreFuture<'a, bool>;
 
-    /// Adds a member to a set, whose TTL begins again.
+    /// Adds a member to a set and restarts the TTL of the set.
     fn join<'a>(&'a self, set: &'a str, member: &'a str, ttl: Duration) -> StoreFuture<'a, ()>;
 
     /// Removes a member from a set.
@@ -103,7 +103,8 @@ pub trait SharedState: KeyValueStore {
     /// The members of a set.
     fn members<'a>(&'a self, set: &'a str) -> StoreFuture<'a, Vec<String>>;
 
-    /// Sends a message to the subscribers of a channel, each at most once: one that is not connected misses it.
+    /// Sends a message to the subscribers of a channel, each at most once: a subscriber that is not connected misses
+    /// it.
     fn publish<'a>(&'a self, channel: &'a str, message: Vec<u8>) -> StoreFuture<'a, ()>;
 
     /// Subscribes to channels.
@@ -119,13 +120,13 @@ pub struct LogLimits {
     pub ttl: Duration,
 }
 
-/// Messages of channels.
+/// A subscription to channels.
 pub trait Subscription: Send {
     /// The next message; `None` when the connection to the store is lost.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<u8>>>;
 }
 
-/// This replica of the gateway among the others.
+/// The connection of this replica to the other replicas.
 pub trait ReplicaLink: fmt::Debug + Send + Sync {
     /// Its id, unique for each start of a gateway.
     fn id(&self) -> &str;
@@ -133,7 +134,7 @@ pub trait ReplicaLink: fmt::Debug + Send + Sync {
     /// The state that replicas share.
     fn state(&self) -> &Arc<dyn SharedState>;
 
-    /// Whether a replica is alive: it renewed its lease.
+    /// Whether a replica is alive, that is, has renewed its lease.
     fn is_alive<'a>(&'a self, id: &'a str) -> StoreFuture<'a, bool>;
 
     /// Sends a message, which is lost if the recipient is not connected.

@@ -1,16 +1,15 @@
-//! "Did you mean" suggestions, at a bounded cost: the wanted name and the names it is compared with
-//! come from outside.
+//! "Did you mean" suggestions, at a bounded cost: both the wanted name and the names it is compared with are untrusted.
 
-/// The longest name, in bytes, that is compared. Nobody means a longer one by a slip.
+/// The longest name, in bytes, that is compared. A longer one is not a typo.
 const MAX_NAME: usize = 256;
-/// The budget of a search. The cost of a comparison is the product of the lengths, so that a
-/// thousand names of ordinary length that resemble the wanted one are within it.
+/// The budget of a search. The cost of a comparison is the product of the lengths, so the budget suffices for a
+/// thousand similar names of ordinary length.
 const MAX_COST: usize = 1 << 20;
 /// The least similarity of a suggestion.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// At most three of `names` that are similar to `wanted`, best first. A search that exceeds its
-/// budget ends with what it has found until then.
+/// Returns at most three of `names` that are similar to `wanted`, best first. A search that exceeds its budget returns
+/// the results found so far.
 pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     const MAX_SUGGESTIONS: usize = 3;
     if wanted.len() > MAX_NAME {
@@ -42,8 +41,8 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// The one of `names` that `wanted` is most likely a slip of. For names of few characters, which differ much if one
-/// character does.
+/// Returns the name that `wanted` is most likely a typo of. Meant for short names, whose similarity drops sharply with
+/// one wrong character.
 pub fn nearest<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str> + Clone,
@@ -57,12 +56,12 @@ pub fn nearest<'a>(
     similar.or_else(|| names.into_iter().find(is_one_edit_away))
 }
 
-/// A normalized name, and what bounds its distance to others without comparing them.
+/// A normalized name, and data that bounds its distance to other names cheaply.
 struct Profile {
     text: String,
     /// Its length in characters.
     length: usize,
-    /// How often characters occur, by their last bits.
+    /// The number of occurrences of characters, indexed by their last bits.
     histogram: [u16; 32],
 }
 

@@ -14,7 +14,7 @@ pub fn printable(text: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// A name as a message quotes it: one that is too long for a name is cut.
+/// Returns a name as messages quote it: cut if it is too long.
 pub fn shortened(name: &str) -> Cow<'_, str> {
     if name.len() <= MAX_NAME {
         return Cow::Borrowed(name);
@@ -24,18 +24,18 @@ pub fn shortened(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}… ({} bytes)", name.len()))
 }
 
-/// A name as a log line shows it: on one line, and cut if it is too long for a name.
+/// Returns a name as log lines show it: on one line, and cut if it is too long.
 pub fn log_name(name: &str) -> Cow<'_, str> {
     match shortened(name) {
-        // Nearly all names.
+        // The fast path for nearly all names.
         short if short.bytes().all(|byte| matches!(byte, b' '..=b'~')) => short,
         short if short.chars().all(|c| neutralized(c) == c) => short,
         short => Cow::Owned(short.chars().map(neutralized).collect()),
     }
 }
 
-/// Text of others as a terminal may show it: lines and tabs stay, other control characters become
-/// their visible pictures, and nothing changes the direction of the text around it.
+/// Makes untrusted text safe to show on a terminal: line breaks and tabs stay, other control characters become their
+/// visible pictures, and nothing changes the direction of the text around it.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| on_terminal(c) == c) {
         return Cow::Borrowed(text);

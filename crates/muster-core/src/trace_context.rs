@@ -1,4 +1,4 @@
-//! W3C Trace Context: how a span is named across processes.
+//! W3C Trace Context: the identification of a span across processes.
 //!
 //! A client sends the context of its span as `traceparent` in the `_meta` of a request.
 
@@ -50,7 +50,7 @@ impl SpanContext {
         Self::parse(&RawObject::parse(meta)?.get_text(TRACEPARENT)?)
     }
 
-    /// The `_meta` object with this context.
+    /// Returns the `_meta` object with this context added.
     pub fn into_meta(self, meta: Option<&RawValue>) -> Raw {
         let mut meta = meta.and_then(RawObject::parse).unwrap_or_default();
         meta.set_value(TRACEPARENT, &self.to_string());

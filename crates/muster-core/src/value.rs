@@ -75,7 +75,7 @@ impl Value {
         }
     }
 
-    /// A JSON number. One that overflows a float becomes null, as in CLImax.
+    /// Parses a JSON number. A number that overflows a float becomes null, as in CLImax.
     fn number(text: &str) -> Self {
         if text.contains(['.', 'e', 'E']) {
             return match text.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! Limits on the calls of a backend: how many run at once, for how long, and whether it is tried at all.
+//! Limits on the calls of a backend: concurrency, call timeout and circuit breaker.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ impl Limited {
         Self { call_timeout, ..self }
     }
 
-    /// Does the work when there is room.
+    /// Does the work once there is room.
     async fn limited<'a, T>(
         &'a self,
         work: impl FnOnce() -> BoxFuture<'a, Result<T, CallError>>,

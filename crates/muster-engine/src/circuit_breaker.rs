@@ -23,7 +23,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration:
 pub struct CircuitBreaker {
     server: BackendName,
     state: Lock<State>,
-    /// Whether a call got no answer since the last answer. Calls of a server that answers take no lock.
+    /// Whether a call got no answer since the last answer. Calls to a server that answers take no lock.
     has_failed: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ struct State {
     threshold: u64,
     /// Calls without an answer since the last answer.
     failures: u64,
-    /// When the next probe is due; none while the breaker is closed.
+    /// When the next probe is due; `None` while the breaker is closed.
     probe_at: Option<Instant>,
     /// How often it has opened since the last answer.
     opened: u64,
@@ -43,17 +43,17 @@ struct State {
 /// An open circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenCircuit {
-    /// Calls without an answer in a row.
+    /// The number of consecutive calls without an answer.
     pub failures: u64,
     /// The time until the next probe; zero if one is due or under way.
     pub wait: Duration,
 }
 
 impl OpenCircuit {
-    /// What it means for a call, in words.
+    /// Explains why a call fails at once.
     pub fn reason(self) -> String {
         let Self { failures, wait } = self;
-        // Rounded up: an attempt after this time is not too early.
+        // Rounded up, so that an attempt after this time is not too early.
         match wait.as_millis().div_ceil(1000) {
             0 => format!("it failed {failures} times in a row; another call is trying it now"),
             seconds => format!("it failed {failures} times in a row; next attempt in {seconds} s"),
@@ -123,7 +123,7 @@ impl State {
         Some(OpenCircuit { failures: self.failures, wait })
     }
 
-    /// Why a call fails at once; none if it may be sent.
+    /// Why a call fails at once; `None` if it may be sent.
     fn refusal(&self) -> Option<OpenCircuit> {
         self.open().filter(|open| self.is_probing || !open.wait.is_zero())
     }
@@ -133,7 +133,7 @@ impl State {
     }
 }
 
-/// A call in progress. Dropped before its end, it says nothing about the server.
+/// A call in progress. If it is dropped before its end, it does not count.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     breaker: &'a CircuitBreaker,

@@ -20,8 +20,8 @@ pub struct BundledCli {
     pub config: Arc<CliConfig>,
 }
 
-/// The CLIs to offer. A file replaces the bundled CLI of its name, and its tools replace bundled tools of
-/// their names.
+/// The CLIs to offer. A file replaces the bundled CLI of the same name, and its tools replace bundled tools of
+/// the same names.
 pub fn offered(
     files: &Files,
     bundled: &[BundledCli],

@@ -1,7 +1,7 @@
 //! The gateway's own tools: `core_*`.
 //!
 //! A tool's name, description, schema and code are in one place, in the file of its family. Arguments arrive
-//! as they were sent, because a tool words the errors about them itself.
+//! as they were sent, because each tool writes its own errors about them.
 
 mod access;
 mod args;
@@ -59,7 +59,7 @@ const FAMILIES: [&[CoreTool]; 13] = [
 struct CoreTool {
     /// Its name.
     name: &'static str,
-    /// Who it is for.
+    /// The callers that it is for.
     audience: ToolAudience,
     /// Its effect, if its name does not say it.
     effect: Option<Effect>,
@@ -94,7 +94,7 @@ struct Failure {
 }
 
 impl Failure {
-    /// There is no resource of the name.
+    /// The error for a name that no resource has.
     fn not_found(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: Some(ErrorKind::NotFound) }
     }
@@ -192,7 +192,7 @@ impl Backend for CoreTools {
             ResourceOperation::Read { uri } if uri == auth::status::URI => {
                 Ok(Outcome::Raw(auth::status::read(&self.handle, cx.caller)))
             }
-            // There are no change notifications: reading it is cheap.
+            // Accepted without effect: there are no change notifications, because reading the resource is cheap.
             ResourceOperation::Subscribe { .. } | ResourceOperation::Unsubscribe { .. } => {
                 Ok(Outcome::Raw(RawObject::new().to_raw()))
             }

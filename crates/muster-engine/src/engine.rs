@@ -43,11 +43,11 @@ use crate::{
     workflows::UnsavedRuns,
 };
 
-/// The queue of the reconciler; units wait when it is full.
+/// The capacity of the reconciler's queue; units wait when it is full.
 const INPUTS: usize = 256;
 /// The change notifications that a slow client may fall behind before it misses some.
 const CHANGES: usize = 256;
-/// The shutdown timeout. Units have a close timeout of their own; this one guards against bugs.
+/// The shutdown timeout. Units have their own close timeout; this one guards against bugs.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// The dependencies and limits of the engine.
@@ -73,9 +73,9 @@ pub struct EngineOptions {
     pub telemetry: Telemetry,
     /// This replica of the gateway, if there are several.
     pub replica: Option<Arc<dyn ReplicaLink>>,
-    /// Knows who may use the gateway.
+    /// The directory of callers that may use the gateway.
     pub directory: Option<Arc<dyn CallerDirectory>>,
-    /// The records of executions that other gateways read.
+    /// The store of execution records that other gateways read.
     pub executions: Option<Arc<dyn ExecutionStore>>,
 }
 
@@ -116,7 +116,7 @@ fn prepare(store: &ConfigStore) {
 }
 
 impl Engine {
-    /// Starts from `files`, which were just read from `store`. Returns at once; servers connect concurrently
+    /// Starts the engine from `files`, which were just read from `store`. Returns at once; servers connect concurrently
     /// afterwards.
     #[expect(clippy::too_many_lines, reason = "each part is made from the ones before it")]
     pub fn start(store: ConfigStore, files: Files, options: EngineOptions) -> Self {
@@ -227,7 +227,7 @@ impl Engine {
         self.handle.view.clone()
     }
 
-    /// The connections that callers have for themselves.
+    /// The connections that belong to single callers.
     pub fn principals(&self) -> Arc<Principals> {
         Arc::clone(&self.handle.principals)
     }
@@ -252,7 +252,7 @@ impl Engine {
         &self.handle.journal
     }
 
-    /// Decides whether a caller may change the gateway: by admission, or by a policy.
+    /// Returns a function that decides whether a caller may change the gateway: by admission, or by a policy.
     pub fn roles(&self) -> impl Fn(&Caller) -> Role + Send + Sync + 'static {
         let handle = self.handle.clone();
         move |caller| handle.role_of(caller)
@@ -268,8 +268,8 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
-    /// Interrupts the workflows that are running, so that the next gateway resumes them. Call it before their calls are
-    /// cut off.
+    /// Returns a function that interrupts running workflows, so that the next gateway resumes them. Call it before
+    /// their calls are cut off.
     pub fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
         let executions = Arc::clone(&self.handle.executions);
         Arc::new(move || executions.interrupt())
@@ -280,10 +280,10 @@ impl Engine {
         self.handle.journal.end_following();
     }
 
-    /// Shuts down: services are stopped, servers are disconnected, then the journal is flushed. Calls should be
-    /// finished before, and the launcher is shut down after.
+    /// Shuts down: stops services, disconnects servers, then flushes the journal. Calls should have finished before,
+    /// and the launcher should be shut down afterwards.
     pub async fn shut_down(self) {
-        // Their servers are about to be disconnected.
+        // Interrupt executions first: their servers are about to be disconnected.
         self.handle.executions.interrupt();
         self.handle.services.end().await;
         if let Some(leased) = &self.handle.leased {
@@ -303,7 +303,7 @@ impl Engine {
     }
 }
 
-/// Writes the statuses of servers, and those of all definitions where the store has a place for them.
+/// Keeps writing the statuses of servers, and those of all definitions if the store has a place for them.
 fn keep_statuses(store: Arc<ConfigStore>, handle: &Handle, timing: Timing, tasks: &TaskTracker) {
     let (views, pause) = (handle.view.clone(), timing.file_debounce);
     if store.definitions().status().is_some() {

@@ -21,12 +21,12 @@ pub use self::{
     reason::{Kind, Reason},
 };
 
-/// The number of events in memory.
+/// The number of events kept in memory.
 const KEPT: usize = 10_000;
-/// The queue of events to write.
+/// The capacity of the queue of events to write.
 const WAITING: usize = 4096;
 
-/// The events that a slow follower may fall behind before it misses some.
+/// The number of events that a slow follower may fall behind before it misses some.
 const FOLLOWED: usize = 1024;
 
 /// An event of a resource, which is also a line of the file.
@@ -52,8 +52,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether every gateway of the same configuration records it by itself: what happens to a server or a definition,
-    /// as opposed to what one gateway was asked to do.
+    /// Whether every gateway of the same configuration records the event by itself. This is so for events of servers
+    /// and definitions, but not for work that one gateway was asked to do.
     pub fn is_shared(&self) -> bool {
         Reason::ALL_SHARED.iter().any(|reason| reason.as_str() == self.reason)
             || self.involved_object.kind == Kind::McpServer.as_str()
@@ -89,7 +89,7 @@ pub struct InvolvedObject {
 pub struct EventJournal {
     entries: mpsc::Sender<Entry>,
     published: broadcast::Sender<Arc<Event>>,
-    /// Closed when followers must stop.
+    /// Cancelled when followers must stop.
     ending: CancellationToken,
     tasks: TaskTracker,
 }
@@ -136,7 +136,7 @@ impl EventJournal {
         }
     }
 
-    /// The events from now on.
+    /// Subscribes to new events.
     pub fn follow(&self) -> Following {
         Following { events: self.published.subscribe(), ending: self.ending.clone() }
     }

@@ -1,4 +1,4 @@
-//! The port to records of executions beside the files of this gateway, where other gateways read them.
+//! The port to a store of execution records that several gateways share, in addition to the files of this gateway.
 
 use std::{fmt, io};
 
@@ -8,18 +8,18 @@ use muster_workflow::record::{RunRecord, RunSummary};
 
 /// The retention of records.
 pub const RETENTION: SignedDuration = SignedDuration::from_hours(21 * 24);
-/// The number of records, beyond which the oldest are deleted.
+/// The number of records beyond which the oldest are deleted.
 pub const MAX_RECORDS: usize = 10_000;
 
 /// Records of executions that several gateways read and write.
 ///
-/// No execution waits for it or fails because of it: what is stored is what happened.
+/// No execution waits for the store or fails because of it: it only reports what has happened.
 pub trait ExecutionStore: fmt::Debug + Send + Sync {
-    /// Stores the record of an execution of this gateway, in the background. One that is running is stored as running until
-    /// another record takes its place, it is [released](Self::release), or this gateway ends.
+    /// Stores the record of an execution of this gateway, in the background. A running execution stays stored as
+    /// running until another record replaces it, it is [released](Self::release), or this gateway ends.
     fn store(&self, record: RunRecord);
 
-    /// Leaves an execution to another gateway, which writes its record from now on.
+    /// Hands the record of an execution over to another gateway, which writes it from now on.
     fn release(&self, id: &str);
 
     /// The executions of all gateways, in no order, as far as they are known.

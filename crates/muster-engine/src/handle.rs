@@ -26,7 +26,7 @@ use crate::{
 /// Sends inputs to the reconciler and reads its state. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// The connections that callers have for themselves.
+    /// The connections that belong to single callers.
     pub(crate) principals: Arc<Principals>,
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
@@ -40,13 +40,13 @@ pub(crate) struct Handle {
     pub(crate) telemetry: Telemetry,
     /// The records of workflow executions.
     pub(crate) executions: Arc<Executions>,
-    /// What local servers wrote beside the protocol.
+    /// The lines that local servers wrote outside the protocol.
     pub(crate) logs: ServerLogs,
     /// The servers that one replica runs for all, if there are several replicas.
     pub(crate) leased: Option<Arc<LeasedServers>>,
-    /// Knows who may use the gateway.
+    /// The directory of callers that may use the gateway.
     pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
-    /// The configuration, for the places of definitions.
+    /// The configuration store, which knows where definitions are.
     pub(crate) store: Arc<ConfigStore>,
 }
 
@@ -63,7 +63,7 @@ impl VisibleServers {
             || snapshot.absent.values().any(|absent| absent.server.as_str() == server)
     }
 
-    /// Whether the caller may know of an event. Where no server is hidden, those of deleted servers are not either.
+    /// Whether the caller may know of an event. If no server is hidden, events of deleted servers are visible too.
     pub(crate) fn has_event(&self, event: &Event) -> bool {
         let object = &event.involved_object;
         object.kind != Kind::McpServer.as_str() || self.0.policy.is_open() || self.has(&object.name)
@@ -112,8 +112,8 @@ impl Handle {
         answered.await.map_err(|_| EditError::Ending)
     }
 
-    /// Starts, restarts or stops a server and waits until it is up, down or failed. None if there is no
-    /// such server, or no longer.
+    /// Starts, restarts or stops a server and waits until it is up, down or failed. `None` if there is no such server,
+    /// or it was deleted meanwhile.
     pub(crate) async fn set_running(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl Handle {
         let done = |view: &Arc<View>| view.has_settled(name, generation);
         let mut views = self.view.clone();
         let view = Arc::clone(&*views.wait_for(done).await.ok()?);
-        // The state is published first, and a caller may look for the events next.
+        // The state is published before its events are recorded, and the caller may query the events next.
         let (answer, answered) = oneshot::channel();
         if self.inputs.send(Input::Flush(answer)).await.is_ok() {
             drop(answered.await);

@@ -1,8 +1,8 @@
 //! MCP servers that one replica runs for all: `runOn: one`.
 //!
-//! The replica that holds the lease of a server runs its process. The others list its tools through that replica and send it
-//! their calls, which they permitted: a call is begun at most once, and ends with an error if the lease moves meanwhile. A
-//! replica that cannot renew a lease stops the process before another can have the lease.
+//! The replica that holds the lease of a server runs its process. The others list its tools through that replica and
+//! forward their permitted calls to it: a call is begun at most once, and ends with an error if the lease moves
+//! meanwhile. A replica that cannot renew a lease stops the process before another can take the lease.
 
 mod caller;
 mod forwarded;
@@ -56,7 +56,7 @@ const NAMES: WorkNames = WorkNames {
 };
 /// The topic of servers that have moved.
 const MOVED: &str = "server-moved";
-/// The topic of messages about a call, to the replica that asked; and of answers.
+/// The topics of messages about a call to the replica that asked, and of its answers.
 const NOTICE: &str = "server-call-notice";
 const ANSWER: &str = "server-call-answer";
 /// The topic of events of servers.
@@ -64,13 +64,13 @@ const EVENT: &str = "server-event";
 /// The topic of servers that were started or stopped.
 const SWITCHED: &str = "server-switched";
 
-/// How long the shared state is left alone after it did not answer, or while a server may not be run.
+/// The retry interval while the shared state does not answer, or while no replica may run a server.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How long calls for other replicas may delay the end of this one.
+/// How long calls for other replicas may delay the shutdown of this one.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What the servers of a replica need.
+/// The dependencies of [`LeasedServers`].
 pub(crate) struct Deps {
     pub(crate) link: Arc<dyn ReplicaLink>,
     pub(crate) tasks: TaskTracker,
@@ -92,11 +92,11 @@ pub(crate) struct LeasedServers {
     /// The callers of calls that this replica runs for others, by ticket.
     callers: Lock<BTreeMap<String, Weak<RemoteCaller>>>,
     switches: Switches,
-    /// Whether this replica ends, and makes no more calls for others.
+    /// Whether this replica is shutting down, and makes no more calls for others.
     is_ending: AtomicBool,
-    /// Wakes whatever waits for a lease.
+    /// Wakes the tasks that wait for a lease.
     moved: Notify,
-    /// Wakes whatever waits for the end of calls for others.
+    /// Wakes the task that waits for the end of calls for others.
     call_ended: Notify,
 }
 
@@ -125,12 +125,12 @@ pub(crate) enum Place {
 pub(crate) struct Claimed {
     servers: Arc<LeasedServers>,
     lease: Arc<Lease>,
-    /// None once it is connected.
+    /// `None` once it is connected.
     connected: Option<watch::Sender<Option<Weak<OwnedConnection>>>>,
 }
 
 impl Claimed {
-    /// The server was connected.
+    /// Hands over the connection, now that the server is connected.
     pub(crate) fn connected(
         mut self,
         connection: Arc<dyn Connection>,
@@ -146,7 +146,7 @@ impl Claimed {
         self.lease.end().await;
     }
 
-    /// Passes on what happens at the server to the other replicas as well.
+    /// Wraps an observer so that the other replicas receive the server's events too.
     pub(crate) fn observer(
         &self,
         events: Arc<dyn ConnectionObserver>,
@@ -173,7 +173,7 @@ impl Drop for Claimed {
 }
 
 impl LeasedServers {
-    /// The servers of this replica. Other replicas are served from now on.
+    /// Creates the leased servers of this replica, and starts to serve other replicas.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
         let servers = Arc::new_cyclic(|servers: &Weak<Self>| {
             let worker: Weak<dyn ReplicaWorker> = Weak::<Self>::clone(servers);
@@ -211,7 +211,7 @@ impl LeasedServers {
         self.deps.link.listen(topic, Arc::new(listener));
     }
 
-    /// Waits until it is known where a server runs: here, if nobody else runs it.
+    /// Waits until it is decided where a server runs: here, if no other replica runs it.
     pub(crate) async fn place(
         self: &Arc<Self>,
         name: &str,
@@ -252,7 +252,7 @@ impl LeasedServers {
         }
         let Some(holder) = lease::holder(&*self.deps.link, name).await? else { return Ok(None) };
         if holder.replica == self.deps.link.id() {
-            // It is being given up.
+            // This replica is giving up the lease.
             return Ok(None);
         }
         let remote = RemoteConnection::new(self, name, holder, Arc::clone(events));
@@ -265,7 +265,7 @@ impl LeasedServers {
         self.owned.lock().get(name).filter(|owned| owned.lease.is_held()).cloned()
     }
 
-    /// Makes no more calls for other replicas, and waits a while for those in flight.
+    /// Stops accepting calls for other replicas, and waits for those in flight, for at most [`DRAIN`].
     pub(crate) async fn drain(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         let over = async {
@@ -295,14 +295,14 @@ impl LeasedServers {
         }
     }
 
-    /// Asks another replica for something that may be asked for twice.
+    /// Sends another replica a request that is safe to repeat.
     async fn ask(&self, replica: &str, request: Request) -> Result<Reply, NoResult> {
         let ticket = unguessable().ok_or(NoResult::NotBegun)?;
         let result = self.work.ask(replica, &ticket, raw(&request), std::future::pending()).await?;
         serde_json::from_slice(&result).map_err(|_| NoResult::Lost)
     }
 
-    /// Sends a message that may be lost.
+    /// Sends a message, best effort: it may be lost.
     async fn send(&self, to: Recipient<'_>, topic: &str, message: Vec<u8>) {
         if let Err(error) = self.deps.link.send(to, topic, message).await {
             tracing::debug!("a message about a server is lost: {error}");

@@ -2,10 +2,10 @@
 //!
 //! The files apply together as if they were one: a tool may be called if some file names it, or if no file
 //! disables tools it does not name or tools of that effect; and every limit of every file applies. While a
-//! file cannot be read no tool may be called: its limits are unknown.
+//! file cannot be read, no tool may be called, because its limits are unknown.
 //!
-//! The policy applies to every tool, also of MCP servers and `core_*`: a caller limited to `git_status` must
-//! not be able to add a server that runs a shell.
+//! The policy applies to every tool, including those of MCP servers and `core_*`: a caller limited to
+//! `git_status` must not be able to add a server that runs a shell.
 
 use indexmap::IndexMap;
 use muster_core::{
@@ -15,7 +15,7 @@ use muster_core::{
     },
 };
 
-/// Merges policies; `None` is one that cannot be read. Without any policy everything is allowed.
+/// Merges policies; `None` stands for one that cannot be read. Without any policy everything is allowed.
 pub(crate) fn merged<'a>(
     policies: impl Iterator<Item = Option<&'a Policy>>,
     destructive: DestructiveTools,

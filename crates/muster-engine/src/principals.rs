@@ -1,7 +1,7 @@
-//! The connections that callers have for themselves, to servers that require a login.
+//! The connections of single callers, to servers that require a login.
 //!
-//! **Invariant:** connections are stored under their owner, and a [`GatewaySnapshot`] made of them is given to
-//! that owner alone. An owner is a login or a session that we named, never a claim of a request.
+//! **Invariant:** connections are stored under their owner, and a [`GatewaySnapshot`] made of them is given only
+//! to that owner. An owner is a login or a session that the gateway named, never something that a request claims.
 
 mod idle_sweep;
 mod owner_access;
@@ -73,7 +73,7 @@ pub struct Principals {
 /// Why a server is not connected for an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotConnected {
-    /// It rejected the token; a login may help.
+    /// The server rejected the token; a login may help.
     Login,
     /// Any other error.
     Failed(String),
@@ -130,7 +130,7 @@ impl Principals {
             let attempt = connections.begin_attempt(&entry.server.name);
             let person = LoginSubject::of(caller);
             self.deps.tasks.spawn(async move {
-                // Requests wait until it is dropped.
+                // Requests wait until this guard is dropped.
                 let _attempt = attempt;
                 let protected_server = protected_server(&entry);
                 let silent = AuthMethod::of(&protected_server.auth).is_silent();
@@ -217,8 +217,8 @@ impl Principals {
         }
     }
 
-    /// Logs a caller out of a server: closes the caller's own connection and deletes its tokens. False if there
-    /// is no such server.
+    /// Logs a caller out of a server: closes the caller's own connection and deletes its tokens. Returns `false` if
+    /// there is no such server.
     pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
         let Some(entry) = self.deps.view.borrow().servers.get(server).cloned() else {
             return false;

@@ -1,4 +1,4 @@
-//! The one writer of the gateway's state.
+//! The reconciler: the only writer of the gateway's state.
 //!
 //! Every change is an [`Input`], applied one after the other: edited files, edits by tools, updates of units.
 //! The results are a new [`GatewaySnapshot`] for calls, a new [`View`] for core tools, and change
@@ -56,7 +56,7 @@ pub(crate) enum Input {
         name: String,
         /// Whether it should run.
         running: bool,
-        /// Receives the new generation; none if there is no such server.
+        /// Receives the new generation; `None` if there is no such server.
         answer: oneshot::Sender<Option<u64>>,
     },
     /// A unit reports an update.
@@ -68,7 +68,7 @@ pub(crate) enum Input {
         /// The update.
         update: Box<UnitUpdate>,
     },
-    /// A tool waits until the events of everything that is published are recorded.
+    /// A tool waits until the events of everything published so far are recorded.
     Flush(oneshot::Sender<()>),
     /// A caller logged in to a server.
     LoggedIn {
@@ -87,12 +87,12 @@ pub(crate) struct Deps {
     pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
-    /// CLI definitions that are served while there is no folder for them.
+    /// The CLI definitions that come with the program.
     pub(crate) bundled: Vec<BundledCli>,
     pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
     pub(crate) workflows: WorkflowDeps,
-    /// What is written in the background, and finished before the gateway ends.
+    /// Background writes, which finish before the gateway ends.
     pub(crate) tasks: TaskTracker,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Reconciler {
     list_hashes: ListHashes,
 }
 
-/// Replies, if the receiver still waits.
+/// Sends a reply, if the receiver still waits.
 fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     if answer.send(value).is_err() {
         tracing::trace!("the receiver of a reply is gone");
@@ -136,7 +136,7 @@ fn reply<T>(answer: oneshot::Sender<T>, value: T) {
 }
 
 impl Reconciler {
-    /// A reconciler that starts from `state` and applies `files`.
+    /// Creates a reconciler that starts from `state` and applies `files`.
     pub(crate) fn new(
         deps: Deps,
         outputs: Outputs,
@@ -184,7 +184,7 @@ impl Reconciler {
                         self.apply_unit_update(&name, *update);
                     }
                 }
-                // All that was published before is done with.
+                // Inputs are applied in order, so everything published before has been recorded.
                 Input::Flush(answer) => drop(answer.send(())),
                 Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {

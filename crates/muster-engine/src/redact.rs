@@ -6,8 +6,8 @@ use muster_core::secret_text::{
     REDACTED, is_random, is_secret_name, is_secret_value, without_embedded,
 };
 
-/// A setting's value: redacted if its name or the value itself is that of a secret, else without the
-/// secrets inside it.
+/// A setting's value: redacted if its name or the value itself is that of a secret, otherwise without any secrets
+/// inside it.
 pub fn setting<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     if !value.is_empty() && (is_secret_name(name) || is_secret_value(value)) {
         return Cow::Borrowed(REDACTED);
@@ -27,7 +27,7 @@ pub fn arguments(words: &[String]) -> Vec<String> {
     shown.collect()
 }
 
-/// One argument, redacted if it is a secret or follows a `=` after a secret's name.
+/// One argument, redacted if it is a secret. The value after a `=` is treated as a setting of the name before it.
 fn argument(word: &str) -> String {
     if let Some(shown) = without_embedded(word) {
         return shown;

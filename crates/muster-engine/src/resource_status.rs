@@ -1,7 +1,7 @@
 //! The status of every definition, for stores that hold statuses beside definitions.
 //!
 //! It is level-triggered, like `status_files`: a state that lasts only a moment is not reported, unless it is the first
-//! of a definition.
+//! state of a definition.
 
 use std::{
     collections::BTreeMap,
@@ -25,18 +25,18 @@ use crate::{
 /// The longest message of a condition, in characters.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// A status as it is now.
+/// The current status of a definition.
 struct CurrentStatus {
     status: DefinitionStatus,
-    /// Whether it is that of a server between two states.
+    /// Whether it is the status of a server between two stable states.
     is_transitional: bool,
 }
 
 impl CurrentStatus {
-    /// Whether it is to be reported after another.
+    /// Whether it should be reported after `reported`.
     fn follows(&self, reported: Option<&DefinitionStatus>) -> bool {
         match reported {
-            // What comes next is reported soon.
+            // The state that follows is reported soon.
             Some(reported) if self.is_transitional => reported.generation != self.status.generation,
             reported => reported != Some(&self.status),
         }
@@ -126,7 +126,7 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentSt
                     status.conditions.push(invalid());
                 }
             }
-            // Whether a service runs is reported when it is registered, and with its state.
+            // Services report their readiness when they are registered, and with each state.
             Some(
                 DefinitionKind::Service
                 | DefinitionKind::Cli
@@ -140,7 +140,7 @@ fn statuses(view: &View, state: &GatewaySnapshot) -> BTreeMap<PathBuf, CurrentSt
     view.generations.iter().map(status).collect()
 }
 
-/// Whether a service is running.
+/// The condition that says whether a service is running.
 pub(crate) fn service_ready(record: &ServiceRecord) -> StatusCondition {
     let (holds, reason) = match record.state.as_str() {
         "running" => (true, "Running"),
@@ -207,7 +207,7 @@ fn ready(entry: &ServerEntry) -> StatusCondition {
     StatusCondition { kind: "Ready", holds, reason, message }
 }
 
-/// The condition of what no gateway can use.
+/// The condition of a definition that no gateway can use.
 fn invalid() -> StatusCondition {
     StatusCondition {
         kind: "Ready",
@@ -217,7 +217,7 @@ fn invalid() -> StatusCondition {
     }
 }
 
-/// Whether the tools of a workflow or a service class can be called now.
+/// The condition that says whether the tools of a workflow or a service class can be called now.
 fn usable(missing: &[String]) -> StatusCondition {
     let (holds, reason, message) = match missing.is_empty() {
         true => (true, "Available", "all its tools can be called".to_owned()),
@@ -334,7 +334,7 @@ mod tests {
         let connected = current(&with_server(ServerCondition::Connected));
         assert!(connected.follows(Some(&starting.status)));
         assert!(!connected.follows(Some(&connected.status)));
-        // What lasts only a moment is not reported for a definition that has a status.
+        // A transitional state is not reported for a definition that has a status.
         assert!(!starting.follows(Some(&connected.status)));
         let mut before = connected.status;
         before.generation = Some(2);

@@ -1,4 +1,4 @@
-//! An MCP server as described by the arguments of a core tool.
+//! A draft of an MCP server, from the arguments of a core tool.
 
 use muster_config::mcpserver::{Approval, InvalidMcpServer, McpServer, McpServerSpec, server_type};
 use muster_core::{
@@ -47,8 +47,8 @@ impl ServerDraft {
         Ok(Self { name, kind, given, cleared, needs_approval: false, creator: None })
     }
 
-    /// The draft of a caller with this role. What an agent wants to be run, or to be sent requests and tokens,
-    /// is stored and waits for an operator.
+    /// The draft of a caller with this role. A program that an agent wants to run, or a URL that it wants requests and
+    /// tokens sent to, is stored and waits for an operator.
     pub(crate) fn by(self, role: Role) -> Self {
         Self { needs_approval: role == Role::Agent, ..self }
     }
@@ -73,7 +73,7 @@ impl ServerDraft {
         self.apply(server)
     }
 
-    /// The server with the fields that are given; others keep their values.
+    /// The server with the given fields replaced.
     pub(crate) fn update(self, server: &McpServer) -> Result<McpServer, InvalidMcpServer> {
         let before = &server.spec;
         let needs_approval = self.needs_approval;
@@ -99,8 +99,7 @@ impl ServerDraft {
         self.drop_secrets(&mut server.spec.clone())
     }
 
-    /// Drops the secrets of a spec that gets another address or program. The new recipient
-    /// has not proved to know them.
+    /// Drops the secrets of a spec that gets another address or program, so that they do not leak to a new recipient.
     fn drop_secrets(&self, spec: &mut McpServerSpec) -> Vec<String> {
         let differs = |name: &str, now: Value| {
             let cleared = self.is_cleared(name) && now != "" && now != json!([]);
@@ -150,18 +149,18 @@ impl ServerDraft {
             restore_redacted(&mut value, fields.get(&name));
             fields.insert(name, value);
         }
-        // It reads: the arguments were read as a spec before.
+        // This cannot fail: the arguments were read as a spec before.
         server.spec = serde_json::from_value(Value::Object(fields)).unwrap_or(server.spec);
         server.spec.check()?;
         Ok(server)
     }
 }
 
-/// Values that were shown redacted and are sent back redacted keep their value.
+/// Restores the values that were shown redacted and are sent back redacted.
 fn restore_redacted(value: &mut Value, before: Option<&Value>) {
     let Value::Object(pairs) = value else { return };
     let known = |name: &str| before.and_then(|before| before.get(name));
-    // One whose value was dropped is not there to keep.
+    // A redacted value that was dropped cannot be restored.
     let redacted = |value: &Value| value.as_str().is_some_and(|text| text.contains(REDACTED));
     pairs.retain(|name, value| !redacted(value) || known(name).is_some());
     for (name, value) in pairs {

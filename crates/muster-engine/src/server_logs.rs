@@ -1,4 +1,4 @@
-//! The last lines that local MCP servers wrote beside the protocol, for `core_mcpserver_logs`.
+//! The last lines that local MCP servers wrote outside the protocol, for `core_mcpserver_logs`.
 //!
 //! **Invariant:** memory is bounded per server, and freed with the server.
 
@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use muster_api::mcp_server::ServerLogLine;
 use muster_core::{connect::OutputStream, lock::Lock};
 
-/// The most lines of a server.
+/// The maximum number of lines per server.
 const MAX_LINES: usize = 1000;
-/// The most bytes of a server's lines.
+/// The maximum size of the lines of a server, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// The lines of all servers. Clones share them.
@@ -25,7 +25,7 @@ pub(crate) struct ServerLogs(Arc<Lock<BTreeMap<String, LogRing>>>);
 struct LogRing {
     lines: VecDeque<ServerLogLine>,
     bytes: usize,
-    /// The number of the last line. It never restarts, so that readers can ask for what is newer.
+    /// The number of the last line. It only increases, so that readers can ask for newer lines.
     last: u64,
 }
 
@@ -52,7 +52,7 @@ impl ServerLogs {
     pub(crate) fn tail(&self, server: &str, tail: usize, after: u64) -> Vec<ServerLogLine> {
         let all = self.0.lock();
         let Some(ring) = all.get(server) else { return Vec::new() };
-        // The server was started somewhere else since the reader was given that number.
+        // The reader's number is from another log: the server was started elsewhere since.
         let after = if after > ring.last { 0 } else { after };
         let newer = ring.lines.iter().filter(|line| line.number > after).count();
         ring.lines.iter().skip(ring.lines.len() - newer.min(tail)).cloned().collect()

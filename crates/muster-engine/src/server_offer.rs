@@ -96,7 +96,7 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) 
     in_family(prefix, server, renamed)
 }
 
-/// How the names of a server's tools are made.
+/// How the names of a server's tools are formed.
 #[derive(Debug, Clone)]
 pub enum Naming {
     /// Unchanged: there is only one server.
@@ -115,7 +115,8 @@ impl Naming {
         Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
     }
 
-    /// The beginning of the names of a server's tools; unchanged names have none in common.
+    /// The common prefix of the names of a server's tools. Unchanged names have none: then it only identifies the
+    /// server.
     pub(crate) fn prefix(&self, name: &str) -> String {
         match self {
             Self::Prefixed { prefix, server } => format!("{prefix}_{server}_"),

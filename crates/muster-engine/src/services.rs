@@ -1,8 +1,8 @@
-//! The services made from service classes, which are started, stopped and checked by calling tools.
+//! The services created from service classes, which are started, stopped and checked by calling tools.
 //!
-//! A service's tools are called as the caller who acts on it, through the dispatcher: a service calls
-//! nothing that its caller may not call. What happens in the background (auto start, health checks) is
-//! called as [`SYSTEM_SUBJECT`], under the same policies.
+//! A service's tools are called as the caller that acts on it, through the dispatcher: a service calls
+//! nothing that its caller may not call. Background calls (auto start, health checks) are made as
+//! [`SYSTEM_SUBJECT`], under the same policies.
 //!
 //! **Invariant:** one operation on a service at a time. It holds the service's lease; if it is cancelled, the
 //! service has failed.
@@ -44,7 +44,7 @@ use crate::{
     view::View,
 };
 
-/// The subject of calls in the background.
+/// The subject of background calls.
 const SYSTEM_SUBJECT: &str = "muster-services";
 
 /// The dependencies of services.

@@ -1,7 +1,7 @@
-//! The state folder of a gateway: what it stores for itself, apart from the configuration that people write.
+//! The state folder of a gateway: its own data, apart from the configuration that users write.
 //!
-//! Each configuration directory has one, and each state folder has at most one gateway: its owner holds a lock that
-//! ends with its process.
+//! Each configuration directory has one, and each state folder has at most one gateway: the owner, which holds a lock
+//! until its process ends.
 
 mod earlier;
 mod lock;
@@ -19,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::lock::{ClientPresence, GatewayOwner, OwnError, Ownership};
 
-/// The digits of the digest in the name of a state folder.
+/// The number of bytes of the digest in the name of a state folder.
 const DIGEST_BYTES: usize = 6;
 
-/// The log of a gateway in the background.
+/// The log of a background gateway.
 const LOG: &str = "gateway.log";
 /// The record of the gateway that owns the folder.
 const RECORD: &str = "gateway.json";
@@ -39,7 +39,7 @@ pub struct StateFolder {
 pub struct GatewayRecord {
     /// The process id.
     pub pid: u32,
-    /// The URL for clients; none before it listens.
+    /// The URL for clients; `None` before it listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// Its start, as RFC 3339.
@@ -48,10 +48,10 @@ pub struct GatewayRecord {
     pub version: String,
     /// The configuration directory.
     pub config: PathBuf,
-    /// The seconds without clients after which it ends by itself.
+    /// The idle timeout: the seconds without clients after which it shuts down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<u64>,
-    /// The options that clients notice: the surface, and whether destructive tools may run.
+    /// The options that make a difference to clients: the surface, and whether destructive tools may run.
     #[serde(default)]
     pub options: Vec<String>,
 }
@@ -73,18 +73,18 @@ impl StateFolder {
         Self { path: state.join(format!("{name}-{digest}")) }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The log of a gateway in the background.
+    /// The log of a background gateway.
     pub fn log_path(&self) -> PathBuf {
         self.path.join(LOG)
     }
 
-    /// Creates the folder, which only its user can read. One that is open to others and has other files is
-    /// refused: it may be in use by them.
+    /// Creates the folder, readable only by its user. An existing folder that is open to others and contains other
+    /// files is refused, because they may be using it.
     pub fn create(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         let mode = fs::metadata(&self.path)?.permissions().mode();
@@ -113,7 +113,7 @@ impl StateFolder {
     }
 }
 
-/// The absolute path without symbolic links, also of a directory that does not exist yet.
+/// The absolute path without symbolic links; the directory need not exist yet.
 fn canonical(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();

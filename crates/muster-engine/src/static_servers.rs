@@ -1,4 +1,4 @@
-//! The MCP servers named on the command line: the set never changes, each is supervised by a unit.
+//! The MCP servers named on the command line: the set never changes, and each server is supervised by a unit.
 
 use std::{
     sync::{
@@ -32,13 +32,14 @@ use crate::{
     },
 };
 
-/// Nobody can restart such a server, so that it is retried more often than a server of `muster serve`.
+/// The upper limit of the backoff. Such a server cannot be restarted by hand, so it is retried more often than a server
+/// of `muster serve`.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The number of calls that one server runs at once.
 const CALLS_AT_ONCE: usize = 64;
-/// The calls in a row without an answer after which calls to a server fail at once for a while.
+/// The threshold of the circuit breaker: the number of consecutive calls without an answer that opens it.
 const CALL_FAILURES: u16 = 5;
-/// Changes that a slow client may fall behind before it misses some.
+/// The number of changes that a slow client may fall behind before it misses some.
 const BUFFERED_CHANGES: usize = 256;
 
 /// A server and the names of its tools.
@@ -92,7 +93,7 @@ impl StaticServers {
                 timing,
                 observer: Arc::new(observer),
                 retry: Retry::Always,
-                // `climax` has no tool that reads them; standard error is logged at the level debug.
+                // `climax` has no tool that reads the logs; standard error is logged at debug level.
                 logs: ServerLogs::default(),
                 leased: None,
             };
@@ -184,7 +185,7 @@ impl Observer {
             ..Absent::new(BackendName::new(name), status.condition)
         });
         self.shared.modify(|next| {
-            // What it offered until now is still found, marked as unavailable.
+            // Its last offer can still be found, marked as unavailable.
             let offered = next.catalog.source(name).map(|source| source.some_tools(|_| true));
             let before = next.absent.get(&prefix).and_then(|absent| absent.last.clone());
             let last = offered.map(Arc::new).or(before);

@@ -59,13 +59,13 @@ impl ServerStatus {
         Self { condition, ..Self::idle(ServerType::Stdio) }
     }
 
-    /// Whether nothing came of the first attempt to connect yet, neither a connection nor an error.
+    /// Whether the first attempt to connect has not ended yet: there has been neither a connection nor an error.
     pub const fn is_untried(&self) -> bool {
         match self.condition {
             ServerCondition::Starting => {
                 self.failures == 0 && self.error.is_none() && self.last_connected.is_none()
             }
-            // Also before its task has begun.
+            // Its task may not have begun yet.
             condition => condition.is_down() && self.generation == 0,
         }
     }

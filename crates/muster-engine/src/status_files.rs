@@ -43,7 +43,7 @@ pub(crate) async fn keep(
             }
             stored = status;
         }
-        // Where statuses belong to definitions, they are reported instead (`resource_status`).
+        // If the store holds statuses beside definitions, they are reported there instead (`resource_status`).
         let in_files = view.settings.write_status && store.definitions().status().is_none();
         for entry in view.servers.values().filter(|_| in_files) {
             let status = entry.status.stored(entry.server.spec.kind);
@@ -53,7 +53,7 @@ pub(crate) async fn keep(
             }
             match store.write_status(&entry.path, &status).await {
                 Ok(()) | Err(WriteError::Gone(_)) => (),
-                // The concurrent edit triggers another view, which is written then.
+                // The concurrent edit leads to another view, which is written then.
                 Err(WriteError::Changed(_)) => continue,
                 Err(error) if refused.insert(entry.path.clone()) => tracing::warn!("{error}"),
                 Err(_) => (),
@@ -67,7 +67,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// The status of every server; while one changes its condition, the status it had before.
+/// The status of every server; for a server in transition, its previous status.
 fn settled(
     view: &View,
     before: &BTreeMap<String, McpServerStatus>,

@@ -1,7 +1,8 @@
-//! The configuration: settings in a file, definitions behind a port, read as a whole and written one at a time.
+//! The configuration store: settings in a file and definitions behind a port, read as a whole and written one at a
+//! time.
 //!
-//! **Invariants:** a file is replaced atomically; a definition that was deleted is never recreated; an invalid one
-//! never keeps another from being read.
+//! **Invariants:** a file is replaced atomically; a deleted definition is never recreated; an invalid definition never
+//! prevents others from being read.
 
 mod folder;
 mod listings;
@@ -45,7 +46,7 @@ use self::{folder::FolderStore, write::Writing};
 #[derive(Debug)]
 pub struct ConfigStore {
     root: PathBuf,
-    /// What the gateway stores for itself.
+    /// The folder of the gateway's own state.
     state: PathBuf,
     definitions: Arc<dyn DefinitionStore>,
     writing: Writing,
@@ -64,7 +65,7 @@ pub struct Files {
     pub classes: BTreeMap<String, ClassFile>,
     /// The services that outlive the gateway, by name.
     pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
-    /// The CLI definitions by file; none without a folder for them.
+    /// The CLI definitions by file; `None` without a folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file.
     pub policies: BTreeMap<PathBuf, PolicyFile>,
@@ -96,7 +97,7 @@ pub struct WorkflowFile {
     pub workflow: Arc<Workflow>,
     /// The text of the file.
     pub text: Arc<str>,
-    /// Whether it has no problems: then it need not be parsed again while its text is the same.
+    /// Whether it has no problems, so that it need not be parsed again while its text is unchanged.
     pub is_clean: bool,
 }
 
@@ -121,7 +122,7 @@ pub struct ToolsetFile {
 /// A policy and the text of its file.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyFile {
-    /// The policy, or none if it could never be read.
+    /// The policy; `None` if it could never be read.
     pub policy: Option<Arc<Policy>>,
     text: String,
 }
@@ -195,13 +196,13 @@ impl fmt::Display for FileProblem {
 /// Why a file was not written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// There is such a file already.
+    /// The file exists already.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{} does not exist", .0.display())]
     Gone(PathBuf),
-    /// It changed since it was read.
+    /// The file has changed since it was read.
     #[error("{} was edited at the same time", .0.display())]
     Changed(PathBuf),
     /// An I/O error.
@@ -217,7 +218,7 @@ pub enum WriteError {
 const CONFIG: &str = "config.yaml";
 
 impl ConfigStore {
-    /// The directory at `root`, which need not exist yet, with its definitions and its state in it.
+    /// The store of the directory at `root`, which need not exist yet and contains both definitions and state.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let writing = Writing::default();
@@ -231,7 +232,7 @@ impl ConfigStore {
         Self { state: state.into(), ..self }
     }
 
-    /// Reads definitions from another store: of the directory only `config.yaml` is read.
+    /// Reads definitions from another store; only `config.yaml` is still read from the directory.
     #[must_use]
     pub fn with_definitions(self, definitions: Arc<dyn DefinitionStore>) -> Self {
         Self { definitions, ..self }
@@ -262,8 +263,8 @@ impl ConfigStore {
         std::iter::once(self.root.clone()).chain(self.definitions.folders()).collect()
     }
 
-    /// Creates the folders for definitions, so that files can be dropped into them, and removes what interrupted writes
-    /// left.
+    /// Creates the folders for definitions, so that files can be dropped into them, and removes the leftovers of
+    /// interrupted writes.
     pub fn prepare(&self) -> io::Result<()> {
         write::remove_stale(&self.root);
         self.definitions.prepare()

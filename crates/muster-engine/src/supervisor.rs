@@ -1,7 +1,7 @@
-//! The supervisor of the MCP servers: one task per server, a unit, which connects, lists and reconnects.
+//! The supervisor of the MCP servers: one task per server, called a unit, which connects, lists and reconnects it.
 //!
 //! The desired state of a unit is a value that is replaced, never a queue: setting it does not block, and a
-//! busy unit sees only the newest one.
+//! busy unit sees only the newest value.
 
 mod connecting;
 mod in_flight;
@@ -45,7 +45,7 @@ pub struct Timing {
     pub resync_interval: Duration,
     /// The timeout for closing a connection.
     pub close_timeout: Duration,
-    /// How often a remote server is asked whether it is still there; none for never: the next call notices.
+    /// The interval of health checks of a remote server; `None` for no checks, so that the next call notices a loss.
     pub check_interval: Option<Duration>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct DesiredState {
 
 /// Receives the updates of units.
 pub(crate) trait UnitObserver: Send + Sync {
-    /// A unit reports an update of its server.
+    /// Receives an update of a unit's server.
     fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()>;
 }
 

@@ -1,4 +1,4 @@
-//! Why the tools that a workflow or a service class needs cannot be called, and what to do.
+//! Explains why the tools that a workflow or a service class needs cannot be called, and what to do.
 
 use muster_api::UnavailableServer;
 use muster_gateway::dispatch::GatewaySnapshot;
@@ -17,7 +17,7 @@ pub(crate) fn servers(state: &GatewaySnapshot, missing: &[String]) -> Vec<Unavai
     servers
 }
 
-/// Why one tool cannot be called, and what to do; nothing if there is no such tool.
+/// Why one tool cannot be called, and what to do; `None` if there is no such tool.
 pub(crate) fn reason(state: &GatewaySnapshot, tool: &str) -> Option<(String, String)> {
     if let Some(cli) = state.switched_off.get(tool) {
         let hint = format!("an operator can enable it with `muster enable cli {cli}`");

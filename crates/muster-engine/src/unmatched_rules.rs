@@ -15,7 +15,7 @@ use crate::{
     workflows,
 };
 
-/// The unmatched rules. A missing tool that `may_come` with its server is not reported.
+/// The unmatched rules. A missing tool is not reported if it `may_come` once its server connects.
 pub(crate) fn problems(
     files: &Files,
     catalog: &CatalogSnapshot,
@@ -47,7 +47,7 @@ pub(crate) fn problems(
     problems
 }
 
-/// The unmatched rules without a running gateway, by the listings of servers that could be connected.
+/// The unmatched rules without a running gateway, according to the listings of servers that could be connected.
 pub fn examined(
     files: &Files,
     bundled: &[BundledCli],
@@ -105,8 +105,8 @@ fn catalog(
     CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard))
 }
 
-/// Whether a step's tool may belong to a server that could not be connected. Steps name tools in full, so that the
-/// prefix tells.
+/// Whether a step's tool may belong to a server that could not be connected. Steps name tools in full, so the prefix
+/// tells.
 fn may_be_awaited(files: &Files, listings: &BTreeMap<String, ServerListing>, tool: &str) -> bool {
     let prefix = files.settings.aggregator.prefix();
     if !tool.starts_with(&format!("{prefix}_")) {

@@ -24,7 +24,7 @@ pub struct View {
     pub classes: Arc<BTreeMap<String, ClassFile>>,
     /// The problems of files.
     pub problems: Arc<[FileProblem]>,
-    /// A policy that cannot be read, while there is one: no tool may be called.
+    /// A policy that cannot be read, if there is one: until it is fixed, no tool may be called.
     pub unreadable_policy: Option<PathBuf>,
     /// The generations of definitions by path, if their store counts them.
     pub generations: Arc<BTreeMap<PathBuf, i64>>,
@@ -71,7 +71,7 @@ impl View {
         })
     }
 
-    /// The number of servers that start with the gateway and of which it is not known yet whether they can be used.
+    /// The number of servers that start with the gateway and whose first attempt to connect has not ended.
     pub fn starting(&self) -> usize {
         let untried =
             |known: &&Arc<ServerEntry>| known.server.spec.auto_start && known.status.is_untried();

@@ -1,8 +1,8 @@
 //! The file watcher of the configuration directory.
 //!
-//! The system watches directories, not paths: a directory that is deleted and created again, or a link that leads to
-//! another one, is a directory that nobody watches. So the identities of all directories are compared with those that
-//! are watched, after each edit, and that of the root every few seconds.
+//! The system watches directories, not paths: a directory that is deleted and created again, or the new target of a
+//! link, is not watched. So the identities of all directories are compared with the watched ones after each edit, and
+//! that of the root every few seconds.
 
 use std::{
     collections::BTreeMap,
@@ -24,17 +24,17 @@ use tokio::{
 
 use crate::{reconcile::Input, store::ConfigStore, supervisor::Timing};
 
-/// The debounce is extended by further edits, up to this multiple.
+/// Further edits extend the debounce interval up to this multiple.
 const LONGEST_BURST: u32 = 2;
 
-/// The interval between two looks at the root.
+/// The interval between checks of the root.
 const ROOT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The device and the number of a directory.
+/// The device and the inode number of a directory.
 type Identity = (u64, u64);
 
-/// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. Where files cannot be
-/// watched, the interval alone remains.
+/// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. If files cannot be watched, it
+/// only sends at the interval.
 pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, timing: Timing) {
     let edited = Arc::new(Notify::new());
     let mut folders = WatchedFolders::new(&edited);
@@ -56,7 +56,7 @@ pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, 
     }
 }
 
-/// Debounces: waits until there are no edits for a moment.
+/// Debounces edits: waits until there are none for `pause`, within a limit.
 async fn settle<F: Future<Output = ()>>(edited: impl Fn() -> F, pause: Duration) {
     let end = Instant::now() + pause * LONGEST_BURST;
     loop {
@@ -85,7 +85,7 @@ impl WatchedFolders {
         Self { watcher, known: BTreeMap::new() }
     }
 
-    /// Watches the folders that exist; some may be new since the last time, or others under the same path.
+    /// Watches the folders that exist. Since the last time, some may be new or have been replaced under the same path.
     fn follow(&mut self, store: &ConfigStore) {
         let Some(watcher) = &mut self.watcher else { return };
         for folder in store.folders() {
@@ -95,7 +95,7 @@ impl WatchedFolders {
             }
             let was_known = self.known.remove(&folder).is_some();
             if was_known {
-                // It fails if the directory is gone, and the watch with it.
+                // This fails if the directory is gone, and the watch with it.
                 let _stopped = watcher.unwatch(&folder);
             }
             match now {
@@ -116,7 +116,7 @@ impl WatchedFolders {
         }
     }
 
-    /// Waits until the path of the root leads to another directory than the one that is watched.
+    /// Waits until the path of the root leads to a directory other than the watched one.
     async fn root_replaced(&self, root: &Path) {
         loop {
             sleep(ROOT_INTERVAL).await;
@@ -135,7 +135,7 @@ fn identity(folder: &Path) -> Option<Identity> {
 fn watcher(edited: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let edited = Arc::clone(edited);
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Reads are no edits. An error may hide one.
+        // Reads are not edits, but an error may hide one.
         if event.is_ok_and(|event| !is_edit(event.kind)) {
             return;
         }
@@ -196,7 +196,7 @@ mod tests {
         };
         followed(&mut folders);
         assert!(!replaced(&folders).await);
-        // A link to another folder; a folder that was renamed, and one that was deleted, with another in its place.
+        // A link to another folder; then a renamed folder; then a deleted folder, with another in its place.
         swap_link(&root, &two);
         assert!(replaced(&folders).await);
         followed(&mut folders);

@@ -1,4 +1,4 @@
-//! Entries of policies that let agents, or everybody, change the gateway.
+//! Finds policy entries that let agents, or everybody, change the gateway.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -11,14 +11,14 @@ use crate::{core_tools, store::Files};
 pub struct WideGrant {
     /// The file of the policy.
     pub path: PathBuf,
-    /// The position of the entry in `callers`; none for the policy for everybody.
+    /// The position of the entry in `callers`; `None` for the policy for everybody.
     pub entry: Option<usize>,
-    /// The tools for operators that it names; empty if all callers of the entry are operators.
+    /// The operators' tools that it names; empty if all callers of the entry are operators.
     pub tools: Vec<String>,
 }
 
 impl WideGrant {
-    /// What it means.
+    /// Explains what the entry grants.
     pub fn message(&self) -> String {
         let place = self.entry.map_or_else(String::new, |entry| format!("callers → {entry} → "));
         match self.tools.as_slice() {
@@ -37,7 +37,7 @@ impl WideGrant {
     }
 }
 
-/// The entries of all policies that give rights to agents, or to users that nobody named.
+/// The entries of all policies that give agents, or users who were not named, the right to change the gateway.
 pub fn examined(files: &Files) -> Vec<WideGrant> {
     let operators: BTreeSet<&str> = core_tools::for_operators().collect();
     let named = |rules: &Rules| -> Vec<String> {
@@ -65,7 +65,7 @@ pub fn examined(files: &Files) -> Vec<WideGrant> {
     found
 }
 
-/// Whether an entry matches callers without a login, or users that nobody could have had in mind.
+/// Whether an entry matches callers without a login, or arbitrary users.
 fn is_wide(grant: &CallerGrant) -> bool {
     const ANYBODY: [&str; 2] = ["somebody@unknown.invalid", "f2d1c9a0-unknown"];
     let subjects = &grant.subjects;

@@ -1,4 +1,4 @@
-//! The backend of workflows: each is a tool whose steps call tools through the dispatcher.
+//! The backend of workflows: each workflow is a tool whose steps call tools through the dispatcher.
 
 mod effects;
 mod execution;
@@ -67,7 +67,7 @@ pub(crate) struct Deps {
 }
 
 impl Deps {
-    /// Takes them from the engine's handle.
+    /// Takes the dependencies from the engine's handle.
     pub(crate) fn of(handle: &Handle) -> Self {
         Self {
             executions: Arc::clone(&handle.executions),
@@ -155,8 +155,8 @@ impl Workflows {
         }
     }
 
-    /// Runs the steps of a workflow, each in its turn if there are turns. `None` if another gateway has taken the run
-    /// over.
+    /// Runs the steps of a workflow, with the concurrency limit of `turns` if there is one. `None` if another gateway
+    /// has taken over the run.
     #[expect(clippy::too_many_arguments, reason = "each is a part of the run")]
     async fn interpret(
         &self,
@@ -232,7 +232,7 @@ impl Workflows {
             return Some((excess.to_string(), excess.to_string()));
         }
         if origin == Origin::Unsaved {
-            // Nothing can call it, also if a saved workflow has the name of unsaved ones.
+            // Nothing can call it, even if a saved workflow has the name of unsaved ones.
             return None;
         }
         let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
@@ -261,7 +261,7 @@ impl Backend for Workflows {
     }
 }
 
-/// The tools that a workflow needs and the caller of a snapshot cannot call.
+/// The tools that a workflow needs but the caller of a snapshot cannot call.
 pub(crate) fn missing_tools(
     workflow: &Workflow,
     definitions: &Definitions,
@@ -271,7 +271,7 @@ pub(crate) fn missing_tools(
     workflow.missing_tools(find, |tool| is_shown(state, tool))
 }
 
-/// Takes the reserved argument `_debug` out of the arguments of a call.
+/// Removes the reserved argument `_debug` from the arguments of a call, and reads it.
 fn reply_detail(given: &mut JsonObject) -> ReplyDetail {
     match given.remove(DEBUG) {
         Some(Json::Bool(true)) => ReplyDetail::Debug,

@@ -108,7 +108,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Starts the spill file with what is in memory, so that the file is complete by itself.
+    /// Starts the spill file with the bytes in memory, so that the file is complete by itself.
     async fn begin_overflow(&mut self) {
         self.overflow = self.spill_store.begin().map_or(Overflow::Dropped, Overflow::Disk);
         if let Overflow::Disk(spill) = &mut self.overflow {

@@ -1,6 +1,7 @@
 //! A started process and the process tree below it.
 //!
-//! **Invariant:** a process tree ends when its handle is dropped, unless it was told to keep what its root process left.
+//! **Invariant:** a process tree ends when its handle is dropped, unless the processes that its root process left are
+//! to be kept.
 
 use std::sync::Arc;
 
@@ -123,7 +124,7 @@ impl ProcessTree {
         exit
     }
 
-    /// Decides about what the root process, which has exited, left running. Does not wait for it.
+    /// Keeps or ends the processes that the root process, which has exited, left running. Does not wait for them.
     pub(crate) fn settle(mut self, leftovers: BackgroundProcesses) {
         if leftovers == BackgroundProcesses::Keep || !self.has_leftovers {
             self.ownership = Ownership::Released;

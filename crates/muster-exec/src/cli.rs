@@ -26,7 +26,7 @@ use crate::{
     run::{self, CompletedRun, RunLimits},
 };
 
-/// In seconds, for a tool without a timeout of its own.
+/// The timeout in seconds of a tool that does not set one.
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 /// The catalog source of a CLI definition.
@@ -77,7 +77,7 @@ impl CliBackend {
         Self { config, tools, place, environment, launcher }
     }
 
-    /// Why the call may not use the files that it names. Files of a container are not those of this machine.
+    /// Returns why a call may not use the files that it names. Paths in a container are not files of this machine.
     async fn credential_refusal(&self, tool: &CliTool, call: &Permitted) -> Option<String> {
         if self.config.credential_files == CredentialFiles::Allow || *self.place != Executor::Local
         {
@@ -87,7 +87,7 @@ impl CliBackend {
             (Arc::clone(&self.config), tool.clone(), call.arguments().clone());
         let environment = Arc::clone(&self.environment);
         let check = move || credential_files::refusal(&config, &tool, &arguments, &environment);
-        // A file system may take long to answer.
+        // File system access may block for a long time.
         let checked = tokio::task::spawn_blocking(check).await;
         checked.unwrap_or_else(|_| Some("the files that it names could not be checked".to_owned()))
     }

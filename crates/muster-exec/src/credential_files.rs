@@ -1,7 +1,7 @@
 //! Files that hold credentials, and the refusal of calls that name them.
 //!
 //! Paths are resolved as the kernel would, symbolic links included, right before the program starts. A caller that can
-//! change links meanwhile may win the race; one that only reads cannot.
+//! change links in the meantime may win the race; a caller that can only read cannot.
 
 use std::{
     env,
@@ -19,7 +19,7 @@ use rustix::fs::{Access, access};
 
 use crate::{argv, environment::Environment};
 
-/// Files and folders in a home directory.
+/// Files and folders with credentials in a home directory.
 pub const IN_HOME: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -90,7 +90,7 @@ pub const IN_HOME: &[&str] = &[
     "Library/Application Support/com.apple.TCC",
 ];
 
-/// Files and folders of the system.
+/// Files and folders with credentials of the system.
 pub const OF_THE_SYSTEM: &[&str] = &[
     "/etc/shadow",
     "/etc/gshadow",
@@ -100,8 +100,8 @@ pub const OF_THE_SYSTEM: &[&str] = &[
     "/var/lib/kubelet",
 ];
 
-/// Why the arguments of a call are refused, if they name a file that holds credentials and the config refuses those. Asks
-/// the file system, and so may block.
+/// Returns why a call is refused, if its arguments name a file that holds credentials and the config refuses such
+/// files. Accesses the file system, so it may block.
 pub(crate) fn refusal(
     config: &CliConfig,
     tool: &CliTool,
@@ -160,7 +160,7 @@ fn refused_tree(root: &Path, store: &Path) -> String {
     )
 }
 
-/// Whether the value becomes a word of the command line, or the part of one, that the program may take for a path.
+/// Whether the value becomes a word of the command line, or part of one, that the program may read as a path.
 fn is_word(param: &Param) -> bool {
     param.kind == ParamType::String
         && matches!(
@@ -169,7 +169,7 @@ fn is_word(param: &Param) -> bool {
         )
 }
 
-/// The paths that a program may find in a value: all of it, and what follows `@`, `=` or `file://`.
+/// The paths that a program may find in a value: the whole value, and the text after `@`, `=` or `file://`.
 fn possible_paths(value: &str) -> impl Iterator<Item = &str> {
     let after_equals = value.split_once('=').map(|(_, path)| path);
     let named = [Some(value), after_equals].into_iter().flatten();
@@ -202,7 +202,7 @@ impl Stores {
         Self { homes, known: existing.chain(private).collect() }
     }
 
-    /// The store that a path is, or is in.
+    /// Returns the store that contains a path, or that the path itself names.
     fn holding(&self, path: &Path) -> Option<PathBuf> {
         let resolved = resolve(path);
         [path, resolved.as_path()].into_iter().find_map(|path| {
@@ -212,7 +212,7 @@ impl Stores {
         })
     }
 
-    /// The store that a path in a home is part of by its name.
+    /// Returns the store in a home directory that contains a path, judged by the name of the store.
     fn named_in_a_home(&self, path: &Path) -> Option<PathBuf> {
         self.homes.iter().find_map(|home| {
             let inside = path.strip_prefix(home).ok()?;
@@ -238,7 +238,8 @@ impl Stores {
     }
 }
 
-/// The folder of a process in `/proc` that a path is in. It leads to the environment and the open files of that process.
+/// Returns the folder of a process in `/proc` that contains a path. Such a folder gives access to the environment and
+/// the open files of the process.
 fn of_a_process(path: &Path) -> Option<PathBuf> {
     let inside = path.strip_prefix("/proc").ok()?;
     let Some(Component::Normal(process)) = inside.components().next() else { return None };

@@ -1,4 +1,4 @@
-//! This program as another process that outlives the one that starts it.
+//! Starts this program as a detached process, which outlives the process that starts it.
 
 use std::{
     env,
@@ -12,10 +12,10 @@ use std::{
 
 use crate::platform::InheritedNumber;
 
-/// A longer log is rotated when a process is started, in place of the last rotated one.
+/// A longer log is rotated when a process is started, and replaces the previous rotated log.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
-/// A started process. It goes on when this is dropped.
+/// A started process. It keeps running when this handle is dropped.
 #[derive(Debug)]
 pub struct DetachedProcess {
     child: Child,
@@ -67,11 +67,11 @@ impl DetachedProcess {
     }
 }
 
-/// Makes this process the leader of a session of its own, so that it does not end with the terminal or the process group
-/// of the one that started it.
+/// Makes this process the leader of a new session, so that it does not end with the terminal or the process group of
+/// the process that started it.
 pub fn lead_session() {
-    // It fails for a process that leads a group already, which is as good.
+    // It fails for a process that already leads a group, which is fine.
     let _session = rustix::process::setsid();
-    // A call of another gateway may have started it, and would end it.
+    // If a tool call of another gateway started this process, that gateway would end it with the call.
     InheritedNumber::new().clear();
 }

@@ -53,7 +53,7 @@ impl Environment {
         }
     }
 
-    /// With files and folders that hold secrets of the gateway itself.
+    /// Sets the files and folders that hold secrets of the gateway itself.
     #[must_use]
     pub fn with_private_paths(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { private_paths: paths.into_iter().collect(), ..self }

@@ -274,8 +274,8 @@ struct ParentEnds {
     outputs: [OwnedFd; 2],
 }
 
-/// Creates a child's pipes: the gateway's ends, and the child's in the order the launcher expects. Only
-/// the gateway's are non-blocking: programs do not expect that of theirs.
+/// Creates a child's pipes: the gateway's ends, and the child's in the order the launcher expects. Only the gateway's
+/// ends are non-blocking, because programs expect blocking pipes.
 fn pipes(stdin: Stdin) -> io::Result<(ParentEnds, Vec<OwnedFd>)> {
     let mut child_ends = Vec::with_capacity(3);
     let input = match stdin {

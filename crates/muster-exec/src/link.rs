@@ -1,7 +1,7 @@
 //! The gateway's connection to one launcher process.
 //!
-//! A request is written synchronously where it is made, also from a destructor. Only what the socket does
-//! not accept waits for the writer task.
+//! A request is written synchronously where it is made, even from a destructor. Only bytes that the socket does not
+//! accept wait for the writer task.
 //!
 //! **Invariant:** when the launcher is gone, every pending run is notified and every process it left is
 //! killed.
@@ -41,14 +41,14 @@ use crate::{
     tree::{self, RunMark},
 };
 
-/// Between two checks of a process that is about to end.
+/// The interval between two checks of a process that is about to end.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(2);
-/// How often the orphans of a dead launcher are searched for, at most.
+/// The maximum number of searches for the orphans of a dead launcher.
 const MAX_SWEEPS: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Not registered with the reactor, else each request the launcher reads would wake us.
+    /// Not registered with the reactor: otherwise each request the launcher reads would wake us.
     requests: UnixStream,
     process: Lock<process::Child>,
     pid: u32,
@@ -318,7 +318,7 @@ impl Outgoing {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
             }
-            // They were sent with the first byte.
+            // The descriptors were sent with the first byte.
             self.descriptors.clear();
         }
         Ok(())

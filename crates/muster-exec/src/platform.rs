@@ -1,4 +1,4 @@
-//! The port to the operating system: what Linux offers beyond POSIX, and what takes its place elsewhere.
+//! The port to the operating system: features of Linux beyond POSIX, and their substitutes elsewhere.
 //!
 //! **Invariant:** code that depends on the operating system is here and nowhere else (`tidy.rs`); both
 //! implementations have the same functions.

@@ -1,9 +1,9 @@
 //! A temporary directory that only its user can read.
 //!
-//! It is removed when dropped. If the process dies before that, the next one to create a directory removes
-//! the stale one. A live process is recognized by the lock it holds on its directory and not by its process
-//! id, because containers that share a temporary directory do not share process ids. The random name keeps
-//! another user from creating it first.
+//! It is removed when dropped. If the process dies before that, the next process that creates a directory removes the
+//! stale one. A live process is recognized by the lock it holds on its directory and not by its process id, because
+//! containers that share a temporary directory do not share process ids. The random name keeps another user from
+//! creating it first.
 
 use std::{
     env,
@@ -36,7 +36,7 @@ impl PrivateDir {
         Self::create_in(&env::temp_dir())
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// As if the process had been killed: the lock is gone and the directory is not.
+    /// Simulates a killed process: the lock is released, but the directory still exists.
     fn abandon(dir: PrivateDir) -> PathBuf {
         let path = dir.path().to_owned();
         let moved = path.with_extension("moved");

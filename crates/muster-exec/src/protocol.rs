@@ -11,7 +11,7 @@ use crate::{
     launcher::StartStep,
 };
 
-/// Longer requests are refused unsent: the kernel takes at most 6 MiB of arguments and environment.
+/// Longer requests are rejected before they are sent: the kernel takes at most 6 MiB of arguments and environment.
 pub(crate) const REQUEST_LIMIT: usize = 16 << 20;
 pub(crate) const REPLY_SIZE: usize = 16;
 const HEADER_SIZE: usize = 4;

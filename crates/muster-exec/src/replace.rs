@@ -1,8 +1,8 @@
-//! Another program in place of this one.
+//! Replaces this process with another program.
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt as _, path::Path};
 
-/// Replaces this program by another one with these arguments. Returns only if that failed.
+/// Replaces this program with another one, started with these arguments. Returns only on failure.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing is started: this process goes on as another program"

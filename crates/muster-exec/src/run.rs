@@ -27,11 +27,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLimits {
-    /// From the start to the end of the output.
+    /// The timeout, from the start of the command to the end of its output.
     pub timeout: Duration,
     /// How much of each output stream is held in memory; the rest spills to disk.
     pub max_captured_bytes: usize,
-    /// What happens to processes that are left when it has exited and its output is closed.
+    /// What happens to processes that are left when the command has exited and its output is closed.
     pub background_processes: BackgroundProcesses,
 }
 
@@ -178,8 +178,7 @@ const fn ending_of_exit(exit: Exit) -> Ending {
     }
 }
 
-/// Awaits `end` while also polling `background`, without waiting for that: unread input must not delay
-/// the end.
+/// Awaits `end` while also polling `background`, without waiting for `background`: unread input must not delay the end.
 async fn poll_alongside<T>(
     end: impl Future<Output = T>,
     background: impl Future<Output = ()>,

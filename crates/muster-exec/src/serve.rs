@@ -1,7 +1,7 @@
 //! The launcher process: spawns commands, reports their exits, and ends what is left.
 //!
-//! It is synchronous and does nothing else, so it stays small and has few ways to fail. One thread does
-//! everything, because every command would pay for a context switch; a second thread ends process trees,
+//! It is synchronous and does nothing else, so it stays small and has few ways to fail. One thread does everything,
+//! because each command would pay for a context switch to another one. Only process trees are ended on a second thread,
 //! because finding their members in `/proc` takes time. It is started on the first kill request.
 //!
 //! **Invariant:** this process is the subreaper of all its descendants, and it does not exit before the
@@ -34,7 +34,7 @@ use spawn::SpawnError;
 use terminate::Terminator;
 use watch::ChildWatch;
 
-/// The first argument that makes one of our programs the launcher.
+/// The first argument that starts one of our programs as the launcher.
 pub const LAUNCHER_ARG: &str = "__launcher";
 
 const CHUNK_SIZE: usize = 16 * 1024;

@@ -62,7 +62,7 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
     found
 }
 
-/// Whether a process belongs to the user of this one, and process ids mean the same to both.
+/// Whether a process belongs to the user of this process and is in the same PID namespace.
 pub(crate) fn is_of_this_user(pid: i32) -> bool {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
@@ -125,7 +125,7 @@ impl RunMark {
         self.0 >> 32 == u64::from(launcher)
     }
 
-    /// The process id of the launcher; none if the number is a limit that somebody has set.
+    /// The process id of the launcher; `None` if the number is an ordinary limit and not a mark.
     pub(crate) fn launcher(self) -> Option<i32> {
         i32::try_from(self.0 >> 32).ok().filter(|launcher| *launcher > 0)
     }

@@ -29,20 +29,20 @@ pub struct Absent {
     pub error: Option<String>,
     /// When it is tried again, in RFC 3339.
     pub next_retry: Option<String>,
-    /// Its last listing, if it was lost rather than stopped.
+    /// Its last listing, if the server was lost rather than stopped.
     pub last: Option<Arc<CatalogSource>>,
     /// The prefix of the tools of its family, if it has one.
     pub family_prefix: Option<String>,
 }
 
 impl Absent {
-    /// A server without a listing that is in this condition.
+    /// Creates an absent server in this condition, without a last listing.
     pub fn new(server: BackendName, condition: ServerCondition) -> Self {
         let (error, next_retry, last, family_prefix) = (None, None, None, None);
         Self { server, condition, uses_sso: false, error, next_retry, last, family_prefix }
     }
 
-    /// Whether its caller has to log in to it, and there is a tool for that.
+    /// Whether the caller has to log in to it, and there is a tool for that.
     pub(crate) fn requires_login(&self, state: &GatewaySnapshot) -> bool {
         let is_required = self.condition == ServerCondition::AuthRequired && !self.uses_sso;
         is_required && state.catalog.get(LOGIN).is_some()
@@ -64,7 +64,7 @@ impl Absent {
         }
     }
 
-    /// That it is unavailable, and why.
+    /// Says that the server is unavailable, and why.
     pub fn in_words(&self) -> String {
         format!("server {} is unavailable ({})", self.server, self.summary())
     }
@@ -73,7 +73,7 @@ impl Absent {
     pub(crate) fn hint(&self, state: &GatewaySnapshot) -> String {
         let server = &self.server;
         let word = text::shell_quoted(server.as_str());
-        // Without core tools there is no command either: a server of a command line is only tried again.
+        // Without core tools there is no command to suggest either: a server given on the command line is only retried.
         let start = state.catalog.get(START).map(|entry| match state.policy.shows(entry) {
             true => format!("{START} {{\"name\": \"{server}\"}}"),
             false => format!("an operator runs `muster start service {word}`"),
@@ -123,7 +123,8 @@ impl GatewaySnapshot {
         })
     }
 
-    /// The absent servers that a tool of this name belongs to: one by its prefix, or those of a family.
+    /// The absent servers that a tool of this name may belong to: the one with its prefix, or the members of its
+    /// family.
     pub fn absent_servers_of(&self, tool: &str) -> Vec<&Absent> {
         let of_server = self.absent.iter().filter(|(start, _)| tool.starts_with(start.as_str()));
         let of_server = of_server.max_by_key(|(start, _)| start.len()).map(|(_, absent)| absent);
@@ -136,7 +137,7 @@ impl GatewaySnapshot {
         }
     }
 
-    /// The server of a tool that is listed although its server is absent.
+    /// The absent server of a tool that is listed only because it was in that server's last listing.
     pub(crate) fn absence_of(&self, entry: &Arc<ToolEntry>) -> Option<&Absent> {
         let live = || self.catalog.get(entry.name.as_str());
         let mut absent = self.absent.values();

@@ -1,5 +1,5 @@
-//! Work that may take long, off the threads that serve requests, and behind them where the processor is busy: a few
-//! jobs at a time, each until its caller leaves or its time is over.
+//! Long-running jobs, on low-priority threads apart from those that serve requests. A few jobs run at a time, and each
+//! is stopped when its caller leaves or it exceeds a time limit.
 
 use std::{
     collections::BTreeMap,
@@ -16,12 +16,12 @@ use muster_core::{call::Owner, lock::Lock};
 use muster_exec::{thread_clock, thread_priority};
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, oneshot};
 
-/// How much processor time a job may use.
+/// The limit of processor time of a job.
 const CPU_LIMIT: Duration = Duration::from_secs(10);
-/// How long a job may take where the processor is busy.
+/// The limit of elapsed time of a job, for when the processor is busy.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Half of the cores, so that jobs never take the processor away from requests that are quick.
+/// One slot for every two cores, so that jobs never starve quick requests of processor time.
 static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     Semaphore::new((cores / 2).max(1))
@@ -31,7 +31,7 @@ static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StopSignal {
     abandoned: Arc<AtomicBool>,
-    /// When the job began, on a thread of its own.
+    /// When the job began; the time limits apply only if this is set.
     began: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl StopSignal {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the caller has left, or the time is over.
+    /// Whether the caller has left or a time limit is exceeded.
     pub(crate) fn is_set(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
             || self.began.is_some_and(|began| is_over(began.elapsed(), thread_clock::cpu_time))
@@ -59,13 +59,13 @@ impl StopSignal {
     }
 }
 
-/// The turns of callers: each has one job at a time, so that no caller's jobs queue before those of others.
+/// A lock per caller: each caller runs one job at a time, so that no caller's jobs can crowd out those of others.
 static TURNS: LazyLock<Lock<Turns>> = LazyLock::new(Lock::default);
 
-/// The turn of each caller.
+/// The lock of each caller.
 type Turns = BTreeMap<Owner, Arc<Mutex<()>>>;
 
-/// Waits for the turn of a caller.
+/// Waits for the lock of a caller.
 async fn turn(caller: Owner) -> OwnedMutexGuard<()> {
     let turn = {
         let mut turns = TURNS.lock();
@@ -76,8 +76,8 @@ async fn turn(caller: Owner) -> OwnedMutexGuard<()> {
     turn.lock_owned().await
 }
 
-/// Runs a job of a caller on a thread of its own when there is room. Dropping the future signals the job to stop.
-/// `None` if the job panicked.
+/// Runs a job of a caller on its own thread, once a slot is free. Dropping the future signals the job to stop.
+/// `None` if the job panicked or no thread could be started.
 pub(crate) async fn run<T: Send + 'static>(
     caller: Owner,
     job: impl FnOnce(&StopSignal) -> T + Send + 'static,
@@ -87,11 +87,11 @@ pub(crate) async fn run<T: Send + 'static>(
     let abandoned = Abandoned(Arc::default());
     let stop = StopSignal { abandoned: Arc::clone(&abandoned.0), began: Some(Instant::now()) };
     let (send, done) = oneshot::channel();
-    // A thread of its own, whose clock counts this job only.
+    // A dedicated thread, so that its CPU clock counts this job only.
     let thread = thread::Builder::new().name("background job".to_owned()).spawn(move || {
         thread_priority::lower();
         let done = job(&stop);
-        // A job that was abandoned takes its slot until it has noticed.
+        // An abandoned job holds its slot until it notices the stop signal.
         drop((slot, turn));
         // Its caller may have left.
         drop(send.send(done));
@@ -105,7 +105,8 @@ pub(crate) async fn run<T: Send + 'static>(
     done
 }
 
-/// Whether a job has used up its time. Its processor time cannot exceed its age, and costs more to ask for.
+/// Whether a job has exceeded a time limit. Its processor time cannot exceed its age and is more expensive to query, so
+/// the age is checked first.
 fn is_over(age: Duration, cpu_time: impl FnOnce() -> Duration) -> bool {
     age >= TIME_LIMIT || age >= CPU_LIMIT && cpu_time() >= CPU_LIMIT
 }
@@ -119,7 +120,7 @@ impl Drop for Abandoned {
     }
 }
 
-/// A file that cannot be read any more once its job should stop.
+/// A file whose reads fail once its job should stop.
 #[derive(Debug)]
 pub(crate) struct StoppableFile {
     pub(crate) file: std::fs::File,
@@ -174,7 +175,7 @@ mod tests {
             let done = done.clone();
             jobs.spawn(run(owner(name), move |_| done.send(name).unwrap()));
         }
-        // All of them wait, or are done.
+        // By now every job is waiting or done.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -194,7 +195,7 @@ mod tests {
             while !stop.is_set() {
                 std::thread::yield_now();
             }
-            // Not because its time is over.
+            // It stopped because it was abandoned, not because of a time limit.
             ended.send(stop.check().is_err() && stop.abandoned.load(Ordering::Relaxed)).unwrap();
         });
         tokio::select! {

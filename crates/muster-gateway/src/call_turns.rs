@@ -1,4 +1,4 @@
-//! Turns of the calls that one request makes: a few at a time, each counted against the limits of its caller.
+//! Limits the concurrency of the calls that one request makes, and counts each against the limits of its caller.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -11,19 +11,20 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The number of calls of one request that run at a time.
+/// The number of calls of one request that may run concurrently.
 const MAX_CONCURRENT: usize = 8;
-/// How long a call waits for the rate of its caller. Others of the same caller may be faster.
+/// How long a call waits for the rate limit of its caller. Other requests of the caller compete for it, so the wait
+/// might never end otherwise.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// The turns of one request's calls.
+/// The concurrency limiter of one request's calls.
 #[derive(Debug)]
 pub struct CallTurns {
     free: Semaphore,
-    /// The place that the request itself is counted with. It is for the first call, and then for calls that the limits of
-    /// the caller keep from running beside others.
+    /// The slot that the request itself was counted with. The first call uses it, and then calls that the caller's
+    /// limits do not admit alongside others.
     own: Semaphore,
-    /// Calls wait one after the other for the rate of their caller.
+    /// Makes calls wait for the rate limit of their caller one after the other.
     paced: Semaphore,
     has_begun: AtomicBool,
 }
@@ -39,7 +40,7 @@ impl Default for CallTurns {
     }
 }
 
-/// A call that runs, until it is dropped.
+/// A permit to run one call, released when it is dropped.
 #[derive(Debug)]
 pub struct CallTurn<'a> {
     _free: Option<SemaphorePermit<'a>>,
@@ -48,7 +49,7 @@ pub struct CallTurn<'a> {
 }
 
 impl CallTurns {
-    /// Waits until a call may begin; fails if its caller makes too many.
+    /// Waits until a call may begin; fails if its caller exceeds a limit.
     pub async fn begin(&self, client: &dyn ClientHandle) -> Result<CallTurn<'_>, TooManyCalls> {
         // No semaphore is ever closed.
         let free = self.free.acquire().await.ok();
@@ -71,7 +72,7 @@ impl CallTurns {
         self.own.acquire().await.ok()
     }
 
-    /// Counts a call, and waits for the rate of its caller.
+    /// Counts a call against the limits of its caller, and waits for the rate limit for up to [`MAX_WAIT`].
     async fn counted(&self, counter: &dyn CallCounter) -> Result<CallSlot, TooManyCalls> {
         let began = Instant::now();
         let _paced = self.paced.acquire().await.ok();
@@ -112,7 +113,7 @@ mod tests {
 
     use super::CallTurns;
 
-    /// A caller that may run one call beside its request, and has to wait first.
+    /// A caller that may run one call beside its request, after the given waits.
     #[derive(Debug, Default)]
     struct Limited {
         waits: Lock<VecDeque<Duration>>,

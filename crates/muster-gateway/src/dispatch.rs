@@ -43,13 +43,13 @@ const INTERNAL_ERROR: i64 = -32603;
 /// The depth limit of nested calls.
 const MAX_DEPTH: u8 = 8;
 
-/// Everything that a request is served from, at one moment.
+/// An immutable snapshot of everything that a request is served from.
 #[derive(Debug, Clone, Default)]
 pub struct GatewaySnapshot {
     /// The tools, resources and prompts.
     pub catalog: CatalogSnapshot,
-    /// The policy that calls are checked against: that of the caller in a snapshot for one, else that
-    /// for everybody.
+    /// The policy that calls are checked against: the caller's own in a caller's view of the snapshot, otherwise the
+    /// policy for everybody.
     pub policy: Arc<Policy>,
     /// The backends that run calls.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
@@ -57,17 +57,17 @@ pub struct GatewaySnapshot {
     pub absent: Arc<BTreeMap<String, Absent>>,
     /// The bundled CLIs of tools that are switched off, by the name of the tool.
     pub switched_off: Arc<BTreeMap<String, Arc<str>>>,
-    /// The parts of this snapshot that callers see.
+    /// A cache of the views that callers have of this snapshot.
     pub views: CallerViews,
 }
 
-/// The port to the connections that callers have for themselves.
+/// The port to connections that belong to a single caller.
 pub trait CallerSnapshots: fmt::Debug + Send + Sync {
-    /// The state for one caller: what is shared by all, and the caller's own connections.
+    /// Returns the snapshot for one caller: the shared one, with the caller's own connections added.
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot>;
 
     /// Registers that a caller is active: connections that need no interaction are made in the background.
-    /// Returns what the request waits for: the first attempts after a login, within a limit.
+    /// The request waits for the returned future: the first attempts after a login, within a limit.
     fn touch(self: Arc<Self>, caller: &Caller) -> Option<BoxFuture<'static, ()>>;
 }
 
@@ -87,14 +87,14 @@ impl Dispatcher {
         Self { state, principals: None, observer: None, surface: INTERNAL }
     }
 
-    /// Adds the connections that callers have for themselves.
+    /// Adds the connections that belong to a single caller.
     #[must_use]
     pub fn with_principals(mut self, principals: Arc<dyn CallerSnapshots>) -> Self {
         self.principals = Some(principals);
         self
     }
 
-    /// Tells `observer` of every call.
+    /// Reports every call to `observer`.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn CallObserver>) -> Self {
         self.observer = Some(observer);
@@ -108,7 +108,7 @@ impl Dispatcher {
         self
     }
 
-    /// The state for one caller, as of now. Taken once per request and carried with it.
+    /// Returns the current snapshot for one caller. A request takes it once and uses it from start to end.
     pub fn snapshot(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = self.shared();
         let owned = match &self.principals {
@@ -118,7 +118,7 @@ impl Dispatcher {
         owned.for_caller(caller)
     }
 
-    /// The state that is shared by all callers, as of now.
+    /// Returns the current snapshot that all callers share.
     pub(crate) fn shared(&self) -> Arc<GatewaySnapshot> {
         Arc::clone(&self.state.borrow())
     }
@@ -214,7 +214,7 @@ async fn permitted<'a>(
     Ok((backend, permitted))
 }
 
-/// Decides on a call off the threads that serve requests.
+/// Checks a call in a background job, off the threads that serve requests.
 async fn permitted_in_background(
     snapshot: &GatewaySnapshot,
     caller: &Caller,
@@ -234,7 +234,7 @@ async fn permitted_in_background(
 /// Finds the key of the flag that marks an error.
 static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
-/// Whether an MCP result is an error. It is parsed only if it may be: most have no such key, or `false`.
+/// Whether an MCP result is an error. Most results lack the key or have `false`; only the others are parsed.
 pub(crate) fn is_error(result: &RawValue) -> bool {
     let text = result.get();
     let Some(at) = IS_ERROR.find(text.as_bytes()) else { return false };

@@ -1,9 +1,9 @@
 //! The embeddings of tools, for search by meaning.
 //!
-//! The model is loaded and tools are embedded in the background; until then search uses keywords alone. That begins with the
-//! first search, or at once if there was one before: a gateway in which nobody searches needs neither.
-//! Vectors are cached, also in a file, so that a server that reconnects or a gateway that restarts embeds
-//! nothing twice.
+//! The model is loaded and tools are embedded in the background; until then search uses keywords alone. This starts
+//! with the first search, or immediately if the cache file exists: a gateway that is never searched needs no model.
+//! Vectors are cached in memory and in a file, so that nothing is embedded twice when a server reconnects or the
+//! gateway restarts.
 
 mod vector_file;
 
@@ -79,7 +79,7 @@ impl ToolEmbeddings {
 
     /// Embeds the tools of every snapshot, until the gateway shuts down.
     pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<GatewaySnapshot>>) {
-        // A gateway whose tools nobody has searched embeds none: it stays small.
+        // Wait for the first search, to save the memory of the model in gateways that are never searched.
         let mut is_wanted = self.file.as_ref().is_some_and(|file| file.exists());
         while !is_wanted {
             tokio::select! {
@@ -122,12 +122,12 @@ impl ToolEmbeddings {
         }
     }
 
-    /// Says that vectors are wanted, because somebody searches.
+    /// Requests embeddings. Every search calls this.
     pub(crate) fn want(&self) {
         self.wanted.notify_one();
     }
 
-    /// The vectors of a search query and its clauses. None without a model or vectors to compare with. Blocks.
+    /// The vectors of a search query and its clauses. `None` without a model or vectors to compare with. Blocks.
     pub fn embed_query(&self, text: &str) -> Option<QueryMeaning> {
         let model = self.model.get()?.as_ref()?;
         (!self.known().is_empty()).then(|| QueryMeaning::of(&**model, text))?
@@ -142,7 +142,7 @@ impl ToolEmbeddings {
         self.vectors.read().map(|known| Arc::clone(&known)).unwrap_or_default()
     }
 
-    /// Embeds one batch of new tools; vectors in `cache` are free.
+    /// Embeds one batch of new tools. Vectors found in `cache` do not count towards the batch.
     fn embed_some(&self, state: &GatewaySnapshot, cache: &mut Option<VectorCache>) -> Progress {
         let Some(model) = self.model.get_or_init(|| (self.load)()) else {
             return Progress::NoModel;
@@ -162,7 +162,7 @@ impl ToolEmbeddings {
                     let embedding = ToolEmbedding { text: text.clone(), vector: vector.clone() };
                     next.insert(entry.name.clone(), embedding);
                 }
-                // The rest may be cached, which costs nothing.
+                // The remaining tools may be cached, which costs nothing.
                 None if new.len() == BATCH => more = true,
                 None => new.push((entry.name.clone(), text)),
             }

@@ -77,7 +77,7 @@ impl Front {
         self
     }
 
-    /// Lets clients continue at other replicas what they began at this one, and the other way round.
+    /// Lets clients resume calls of this replica at other replicas, and vice versa.
     #[must_use]
     pub fn sharing(mut self, link: Arc<dyn ReplicaLink>) -> Self {
         self.suspended = SuspendedCalls::of_replica(link);
@@ -157,7 +157,7 @@ impl RequestHandler for Front {
 }
 
 impl Frontend {
-    /// A hash of the surface's tools. None for a surface that lists the catalog, which changes with it.
+    /// A hash of the surface's tools. `None` for a surface that lists the catalog, and so changes with it.
     fn advertised(&self) -> Option<u64> {
         let shared = self.dispatcher.shared();
         if self.surface.lists_catalog(&shared) {
@@ -226,7 +226,7 @@ impl Frontend {
     }
 }
 
-/// Lists change with the configuration and belong to one caller.
+/// The cache control of lists, which are never cached: they change with the configuration and belong to one caller.
 const LIST_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 struct ChangeFeed {
@@ -237,7 +237,7 @@ struct ChangeFeed {
 }
 
 impl ChangeFeed {
-    /// Whether the surface's tools changed. Meta-tools differ only in the line that names the servers.
+    /// Whether the surface's tools changed. Meta-tools change only in the line that names the servers.
     fn differs(&mut self) -> bool {
         let now = self.frontend.advertised();
         let differs = now.is_none() || now != self.last;
@@ -251,7 +251,7 @@ impl ChangeStream for ChangeFeed {
         Box::pin(async move {
             loop {
                 match self.changes.recv().await {
-                    // A change that is the caller's own is always passed on.
+                    // Only the shared change is filtered; a change for one owner is always passed on.
                     Ok(Change::Tools) if !self.differs() => (),
                     Ok(change) => return Some(change),
                     // A client that missed changes lists again with the next one.
@@ -267,7 +267,7 @@ fn listed(key: &'static str, items: &[Raw]) -> Response {
     listed_beside(key, items, None)
 }
 
-/// A list with further members beside it.
+/// The reply with a list, and with further members beside it.
 fn listed_beside(key: &'static str, items: &[Raw], beside: Option<&RawValue>) -> Response {
     let mut list = RawObject::new();
     list.set_value(key, items);

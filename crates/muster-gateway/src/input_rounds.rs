@@ -17,7 +17,7 @@ use muster_core::{
 /// A backend that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
 
-/// Serves a request by `perform`, as often as the backend requests input from the client.
+/// Serves a request with `perform`, and repeats it with the client's input as often as the backend requests some.
 pub(crate) async fn ask_and_repeat<F>(
     client: &Arc<dyn ClientHandle>,
     client_request: ClientRequest,

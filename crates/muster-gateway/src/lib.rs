@@ -1,4 +1,4 @@
-//! The one call path and what clients see of it.
+//! The one call path, and the surfaces that present it to clients.
 //!
 //! **Invariant:** no store of definitions, no wire, no terminal, no process. Everything that runs a tool goes through
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client sees and how replies read.

@@ -1,9 +1,9 @@
 //! Results that are too long for a reply, stored on disk for `get_output`.
 //!
-//! Each is a file beside its description, readable by the gateway's user only. The file holds what the tool
-//! said as text, then its structured content unless that only repeats the text, then the content blocks that
-//! are not text. A handle is valid for the caller that received it, until it expires or is evicted for newer
-//! ones. Outputs survive a restart of the gateway.
+//! Each output is a file beside its description, readable only by the gateway's user. The file holds the text of
+//! the result, then its structured content unless that only repeats the text, then the content blocks that are not
+//! text. A handle is valid for the caller that received it, until it expires or is evicted for newer ones. Outputs
+//! survive a restart of the gateway.
 //!
 //! **Invariant:** a caller cannot distinguish another caller's handle from one that never existed.
 
@@ -124,7 +124,7 @@ pub enum OutputKind {
 pub struct NewOutput {
     /// Its kind.
     pub kind: OutputKind,
-    /// What the tool said; empty for [`OutputKind::Binary`].
+    /// The text of the result; empty for [`OutputKind::Binary`].
     pub body: OutputBody,
     /// The JSON that paths select from, if that is not the body.
     pub structure: Option<OutputBody>,
@@ -171,7 +171,7 @@ pub struct StoredOutput {
     pub bytes: u64,
     /// The number of lines of its text.
     pub lines: u64,
-    /// Where the JSON is that paths select from, if that is not the text.
+    /// The byte range of the JSON that paths select from, if that is not the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     structure: Option<Range<u64>>,
     /// Its content blocks.
@@ -187,7 +187,7 @@ pub struct StoredOutput {
     /// Its file.
     #[serde(skip)]
     path: PathBuf,
-    /// Ends reading it.
+    /// Stops reads of the file.
     #[serde(skip)]
     stop: StopSignal,
 }
@@ -241,7 +241,7 @@ impl Outputs {
         Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES, retention, shared: None }
     }
 
-    /// Lets other replicas read the outputs, and the other way round. `runtime` serves the shared state.
+    /// Shares outputs with other replicas, in both directions. `runtime` serves the shared state.
     #[must_use]
     pub fn shared_by(self, state: Arc<dyn SharedState>, runtime: Handle) -> Self {
         Self { shared: Some(SharedOutputs::new(state, runtime)), ..self }
@@ -265,7 +265,7 @@ impl Outputs {
         let handle = format!("{PREFIX}{}", hex::encode(&random));
         let path = directory.join(&handle);
         let output = self.write(owner, handle, path.clone(), new).inspect_err(|_| {
-            // A partial output must not be found, and frees its space.
+            // A partial output must neither be found nor take up space.
             for path in [described(&path), path] {
                 drop(fs::remove_file(path));
             }
@@ -326,7 +326,7 @@ impl Outputs {
         output.filter(|output| output.owner == owner && output.expires > now).ok_or_else(none)
     }
 
-    /// The output of another replica, copied to this one.
+    /// Copies an output of another replica to this one.
     fn fetch(&self, owner: &str, handle: &str) -> Option<StoredOutput> {
         let shared = self.shared.as_ref()?;
         let directory = self.directory.create().ok()?;
@@ -338,7 +338,7 @@ impl Outputs {
         Some(output)
     }
 
-    /// Finds what an earlier process stored. Reads the directory without holding the lock.
+    /// Loads the outputs that an earlier process stored. The directory is read without holding the lock.
     fn load_retention(&self, directory: &Path) {
         if self.retention.lock().is_none() {
             let loaded = Retention::load(directory, self.good_for);
@@ -400,7 +400,7 @@ fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// A file that is written, with its number of bytes and lines.
+/// A file being written, with counts of its bytes and lines.
 struct Meter {
     file: File,
     bytes: u64,
@@ -410,7 +410,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// The file of an output, with its body.
+    /// Creates the file of an output with its body.
     fn open(body: OutputBody, path: &Path, most_bytes: u64) -> io::Result<Self> {
         let moved = match &body {
             OutputBody::File(from) => fs::rename(from, path).is_ok(),
@@ -428,7 +428,7 @@ impl Meter {
         Ok(moved)
     }
 
-    /// Appends contents; returns their place.
+    /// Appends contents, and returns their byte range.
     fn append(&mut self, body: OutputBody) -> io::Result<Range<u64>> {
         let start = self.bytes;
         let mut write = |file: &mut File, bytes: &[u8]| file.write_all(bytes);

@@ -1,9 +1,9 @@
-//! Work that one replica does for another: asked for by a message, begun at most once.
+//! Work that one replica does for another: requested by a message, and begun at most once.
 //!
-//! Messages may be lost, so what counts is in the shared state. The replica that does the work claims its ticket, once, and
-//! renews that claim while it works; the replica that asked repeats its message until then. The result is stored, and read
-//! once. If the replica that does the work dies, so does the work, and the one that asked learns that it may have been done in
-//! part. Work that nobody waits for any more is dropped.
+//! Messages may be lost, so the shared state is authoritative. The replica that does the work claims the ticket, once,
+//! and renews the claim while it works; the replica that asked repeats its message until the ticket is claimed. The
+//! result is stored, and read once. If the replica that does the work dies, the work is not taken over, and the replica
+//! that asked learns that it may have been done in part. Work that nobody waits for any more is cancelled.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,28 +29,28 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// How long a result waits for the replica that it is for.
+/// How long a stored result is kept for the replica that asked.
 const RESULT_TTL: Duration = Duration::from_secs(120);
 /// How long a claim holds, and how often it is renewed.
 const CLAIM: Duration = Duration::from_secs(30);
 const RENEWAL: Duration = Duration::from_secs(10);
-/// How often a waiting replica looks for the result.
+/// How often a waiting replica checks for the result.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the other replica may take to claim a ticket.
 const CLAIM_DEADLINE: Duration = Duration::from_secs(20);
 /// How long the shared state may be unavailable, or a claim be missing, before a result counts as lost.
 const LOST_DEADLINE: Duration = Duration::from_secs(60);
-/// How long all replicas may seem dead after the shared state was not available: they have to renew their leases.
+/// How long all replicas may seem dead after an outage of the shared state, until they have renewed their leases.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// The delays between attempts to store a result.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
 
-/// The tickets that are remembered, so that a message that arrives a second time does nothing.
+/// The number of tickets that are remembered, so that a repeated message does nothing.
 const REMEMBERED: usize = 4096;
 
-/// The largest request that another replica is sent.
+/// The largest request to another replica, in bytes.
 pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
-/// The largest result.
+/// The largest result, in bytes.
 pub const MAX_RESULT: usize = 32 * 1024 * 1024;
 
 /// Why work that another replica was asked to do has no result.
@@ -79,9 +79,9 @@ pub enum NoResult {
 pub struct WorkNames {
     /// The topic of requests.
     pub ask: &'static str,
-    /// The topic of notes that a result is stored.
+    /// The topic of notes that announce a stored result.
     pub done: &'static str,
-    /// The topic of notes that nobody waits any more.
+    /// The topic of notes that cancel work nobody waits for any more.
     pub abandoned: &'static str,
     /// The prefix of claims.
     pub claim: &'static str,
@@ -89,16 +89,17 @@ pub struct WorkNames {
     pub result: &'static str,
 }
 
-/// Does the work that others ask for.
+/// Does the work that other replicas request.
 pub trait ReplicaWorker: Send + Sync {
-    /// Whether a request has not been begun, so that a claim of this replica is its own.
+    /// Whether the work of a request has not begun: a claim in this replica's name is then left from an attempt to
+    /// claim it that seemed to fail.
     fn is_open(&self, request: &Raw) -> bool;
 
     /// Does the work, and returns its result: at most [`MAX_RESULT`] bytes. Dropping the future ends the work.
     fn perform<'a>(&'a self, request: Raw, from: &'a Asker) -> BoxFuture<'a, Vec<u8>>;
 }
 
-/// The replica that asked, and its name for the work.
+/// The replica that asked, and the ticket of the work.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Asker {
     /// The id of the replica.
@@ -119,13 +120,13 @@ enum Remote {
     Done(Vec<u8>),
     /// It is claimed.
     Claimed,
-    /// It is not claimed, or no longer.
+    /// It is not claimed, or the claim has expired.
     Unclaimed,
     /// Its replica is dead.
     Died,
 }
 
-/// Work of one kind, for other replicas and by them. Clones share it.
+/// Work of one kind, in both directions: done for other replicas, and requested from them. Clones share it.
 #[derive(Clone)]
 pub struct ReplicaWork(Arc<Inner>);
 
@@ -136,9 +137,9 @@ struct Inner {
     worker: Weak<dyn ReplicaWorker>,
     /// The tickets that this replica waits for.
     waiting: Lock<BTreeMap<String, oneshot::Sender<()>>>,
-    /// What this replica does for others, by ticket.
+    /// The tasks that this replica runs for others, by ticket.
     running: Lock<BTreeMap<String, AbortHandle>>,
-    /// The last tickets that this replica was given, the oldest first.
+    /// The last tickets whose work began at this replica, oldest first.
     seen: Lock<VecDeque<String>>,
 }
 
@@ -148,7 +149,7 @@ impl fmt::Debug for ReplicaWork {
     }
 }
 
-/// A name that cannot be guessed; none without a source of randomness.
+/// Returns a random name that cannot be guessed; `None` without a source of randomness.
 pub fn unguessable() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
@@ -156,7 +157,7 @@ pub fn unguessable() -> Option<String> {
 }
 
 impl ReplicaWork {
-    /// Does the work of other replicas from now on.
+    /// Starts to do the work that other replicas request.
     pub fn connect(
         link: Arc<dyn ReplicaLink>,
         names: WorkNames,
@@ -189,13 +190,13 @@ impl ReplicaWork {
         Self(inner)
     }
 
-    /// This replica among the others.
+    /// The link of this replica to the others.
     pub fn link(&self) -> &Arc<dyn ReplicaLink> {
         &self.0.link
     }
 
-    /// Asks another replica to do something, and waits for the result. `gone` ends when that replica does not do such work
-    /// any more. Dropping the future ends the work.
+    /// Asks another replica to do something, and waits for the result. `gone` completes when that replica no longer
+    /// does such work. Dropping the future cancels the work.
     pub async fn ask(
         &self,
         replica: &str,
@@ -245,9 +246,9 @@ impl Inner {
     ) -> Result<Vec<u8>, NoResult> {
         let began = Instant::now();
         let (mut claimed, mut is_notified) = (None, false);
-        // When the shared state last answered, and whether it ever did not.
+        // When the shared state last answered, and whether it ever failed to.
         let (mut answered, mut has_failed) = (began, false);
-        // Since when the other replica seems dead.
+        // Since when the other replica has seemed dead.
         let mut dead_since = None;
         loop {
             if claimed.is_none() {
@@ -280,7 +281,7 @@ impl Inner {
             }
             match (found, claimed) {
                 (Remote::Done(result), _) => {
-                    // It expires otherwise.
+                    // Best effort: otherwise it expires.
                     drop(self.link.state().remove(&self.result_key(ticket)).await);
                     return Ok(result);
                 }
@@ -294,10 +295,10 @@ impl Inner {
                     return Err(NoResult::Lost);
                 }
                 (Remote::Unclaimed, None) if began.elapsed() >= CLAIM_DEADLINE => {
-                    // Claimed here, it cannot be claimed there any more.
+                    // Claim the ticket here, so that the other replica cannot begin the work any more.
                     let own = self.link.id().as_bytes().to_vec();
                     match self.link.state().claim(&self.claim_key(ticket), own, CLAIM).await {
-                        // A claim that was not renewed may have expired unseen.
+                        // A claim may have expired unseen while the shared state was unavailable.
                         Ok(true) if has_failed => return Err(NoResult::Lost),
                         Ok(true) => return Err(NoResult::NotBegun),
                         Ok(false) => (),
@@ -309,18 +310,19 @@ impl Inner {
         }
     }
 
-    /// The stored result, which is removed.
+    /// Takes the stored result, if there is one.
     async fn last_result(&self, ticket: &str) -> Option<Vec<u8>> {
         let key = self.result_key(ticket);
         let result = self.link.state().get(&key).await.ok().flatten()?;
-        // It expires otherwise.
+        // Best effort: otherwise it expires.
         drop(self.link.state().remove(&key).await);
         Some(result)
     }
 
     async fn look_up(&self, replica: &str, ticket: &str) -> Result<Remote, StoreError> {
         let state = self.link.state();
-        // In this order, so that the last result is not missed.
+        // Check that the replica is alive first: it may store its result and then die, and the result must not be
+        // missed.
         let is_alive = self.link.is_alive(replica).await?;
         let claimed_by = state.get(&self.claim_key(ticket)).await?;
         let is_claimed = claimed_by.is_some_and(|by| by == replica.as_bytes());
@@ -332,7 +334,7 @@ impl Inner {
         })
     }
 
-    /// Does the work of a request in the background.
+    /// Starts the work of a request in the background.
     fn asked(self: &Arc<Self>, message: &[u8]) {
         let Ok(Ask { request, from }) = serde_json::from_slice(message) else { return };
         let mut running = self.running.lock();
@@ -345,7 +347,7 @@ impl Inner {
         running.insert(ticket, task.abort_handle());
     }
 
-    /// Whether the work of a ticket has begun here, and ended.
+    /// Whether the work of a ticket was begun here before.
     fn was_done(&self, ticket: &str) -> bool {
         self.seen.lock().iter().any(|seen| seen == ticket)
     }
@@ -378,7 +380,7 @@ impl Inner {
         }
     }
 
-    /// Claims a ticket; `false` if that cannot be done, or was.
+    /// Claims a ticket; `false` if it is claimed already, or the shared state stays unavailable.
     async fn claim(&self, ticket: &str, is_open: impl Fn() -> bool) -> bool {
         let (key, own) = (self.claim_key(ticket), self.link.id().as_bytes());
         let (end, mut retries) = (Instant::now() + CLAIM_DEADLINE, 0);
@@ -404,7 +406,7 @@ impl Inner {
         }
     }
 
-    /// Renews a claim; returns if the replica that asked is dead.
+    /// Keeps renewing a claim; returns once the replica that asked is dead.
     async fn keep_claim(&self, from: &Asker) {
         let mut dead_since = None;
         loop {
@@ -442,7 +444,7 @@ impl Inner {
     }
 }
 
-/// A ticket that this replica waits for. If it is dropped before its result, nobody waits any more.
+/// A ticket that this replica waits for. Dropping it before the result arrives cancels the work.
 struct Waiting<'a> {
     inner: &'a Arc<Inner>,
     replica: &'a str,
@@ -459,7 +461,7 @@ impl Drop for Waiting<'_> {
         let inner = Arc::clone(self.inner);
         let (replica, ticket) = (self.replica.to_owned(), self.ticket.to_owned());
         self.inner.tasks.spawn(async move {
-            // What is not begun yet must not begin.
+            // Claim the ticket, so that work that has not begun yet never begins.
             let (key, own) = (inner.claim_key(&ticket), inner.link.id().as_bytes().to_vec());
             let claimed = inner.link.state().claim(&key, own, CLAIM).await;
             let to = Recipient::Replica(&replica);
@@ -471,7 +473,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What this replica does for another, until it is dropped.
+/// Work in progress for another replica. Dropping it removes the work from `running`.
 struct Running<'a> {
     inner: &'a Inner,
     ticket: &'a str,

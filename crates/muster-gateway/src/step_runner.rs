@@ -1,4 +1,4 @@
-//! The port to what runs the steps of an unsaved workflow.
+//! The port to the runner of unsaved workflows.
 
 use std::fmt;
 
@@ -11,6 +11,6 @@ use muster_core::{
 /// Runs unsaved workflows.
 pub trait StepRunner: fmt::Debug + Send + Sync {
     /// Checks a workflow and runs it: `definition` is a JSON object with its definition and the values of its arguments. Its
-    /// steps call tools as the caller of `cx`, by the one call path. Dropping the future ends the run.
+    /// steps call tools as the caller of `cx`, through the one call path. Dropping the future cancels the run.
     fn run_steps<'a>(&'a self, cx: CallContext<'a>, definition: Raw) -> BoxFuture<'a, Outcome>;
 }

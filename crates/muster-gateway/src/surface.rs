@@ -1,4 +1,4 @@
-//! Surfaces: what clients see of the catalog, and how they call it.
+//! Surfaces: how the catalog is presented to clients, and how they call its tools.
 
 pub mod classic;
 mod climax_errors;
@@ -43,13 +43,13 @@ pub trait Surface: fmt::Debug + Send + Sync {
         call: ToolCall,
     ) -> BoxFuture<'a, Result<Outcome, RequestError>>;
 
-    /// Whether tools of the catalog are among these, which change with it.
+    /// Whether tools of the catalog are listed, so that the list changes with the catalog.
     fn lists_catalog(&self, state: &GatewaySnapshot) -> bool;
 
     /// Its name in telemetry.
     fn name(&self) -> &'static str;
 
-    /// How agents use the surface, for the answer to `initialize`.
+    /// Instructions for agents that use the surface, for the reply to `initialize`.
     fn instructions(&self) -> &'static str;
 }
 
@@ -70,7 +70,7 @@ pub struct SurfaceContext<'a> {
 }
 
 impl<'a> SurfaceContext<'a> {
-    /// The context of a request whose calls are made in the name of another caller, if there is one.
+    /// The context with another caller, if there is one, in whose name calls are made.
     pub(crate) fn as_caller(self, caller: Option<&'a Caller>) -> Self {
         Self { caller: caller.unwrap_or(self.caller), ..self }
     }
@@ -111,7 +111,8 @@ impl ToolCall {
     }
 }
 
-/// An error of the backend itself is passed on as it is; a surface words all others.
+/// Converts an error of the backend itself, which is passed on unchanged. Any other error is returned for the surface
+/// to put into words.
 pub(crate) fn passed(error: CallError) -> Result<RequestError, CallError> {
     match error {
         CallError::Upstream { code, message, data } => {

@@ -5,8 +5,8 @@
 //! that handle. In between the call is suspended here. A handle is valid once, for the same caller, and
 //! expires; a call whose client never returns is cancelled.
 //!
-//! Most calls request nothing. They are polled where they are, without a task or a channel; only a call
-//! that does request input is moved into a task of its own.
+//! Most calls request nothing. They are polled inline, without a task or a channel; only a call that does
+//! request input is moved into its own task.
 
 mod inbox;
 mod other_replicas;
@@ -62,7 +62,7 @@ struct SuspendedCall {
     call: RunningCall,
 }
 
-/// A call that has requested input, running in a task of its own.
+/// A call that has requested input, running in its own task.
 #[derive(Debug)]
 struct RunningCall {
     inbox: Arc<Inbox>,
@@ -131,7 +131,7 @@ impl SuspendedCalls {
         RunningCall { inbox, pending: Vec::new(), result, _task }
     }
 
-    /// Continues a suspended call with what its client sent.
+    /// Continues a suspended call with the input that its client sent.
     pub(crate) async fn resume(
         &self,
         caller: &Caller,

@@ -1,12 +1,11 @@
-//! The bridge: serves a client on a pair of pipes by a server behind streamable HTTP.
+//! The bridge: connects a client on a pair of pipes to a server behind streamable HTTP.
 //!
 //! Messages of both eras pass in both directions as written. The bridge adds and removes only what HTTP
 //! needs: headers, the session, and the standalone event stream of a legacy server.
 //!
-//! An unreachable server is retried for a while. A request that was not sent is sent once the server is
-//! back, and so is one that cannot have had an effect; any other fails with an error that says so, because
-//! nothing must be done twice. When a legacy server has lost the session, the client's own handshake is
-//! repeated.
+//! An unreachable server is retried for a while. A request that was not sent, or that cannot have had an effect, is
+//! sent once the server is back. Any other request fails with an error that says so, because nothing must be done
+//! twice. When a legacy server has lost the session, the client's own handshake is repeated.
 //!
 //! While the server requires a login that only the user can do, a local server serves the client instead.
 
@@ -284,7 +283,7 @@ impl Bridge {
         self.out.line(error_line(None, error)).await;
     }
 
-    /// The client closed its input: ends what waits for its messages or would run forever.
+    /// The client closed its input: ends everything that waits for its messages or would run forever.
     async fn close_input(&self) {
         self.upstream.session.leave();
         for request in self.forwarding.values() {

@@ -48,8 +48,8 @@ const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct UpstreamConnection {
     backend: BackendName,
     pub(crate) peer: Arc<Peer>,
-    /// The upstream in the legacy era, for legacy clients of one that speaks both; `None` if it is not
-    /// to be tried.
+    /// The upstream in the legacy era, for legacy clients of an upstream that speaks both eras; `None` if the legacy
+    /// era is not tried.
     legacy: Option<OnceCell<Option<Arc<Peer>>>>,
     /// How long a page of a list may take.
     page_timeout: Duration,
@@ -70,8 +70,8 @@ impl UpstreamConnection {
         connection
     }
 
-    /// Uses the legacy era for legacy clients, if the upstream has sessions there. A process is not asked: it
-    /// would have to be started a second time.
+    /// Uses the legacy era for legacy clients, if the upstream has sessions there. Processes are excluded: they would
+    /// have to be started a second time.
     #[must_use]
     pub(crate) fn of_both_eras(mut self) -> Self {
         if has_routing(&self.peer) {
@@ -98,7 +98,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Starts to receive change notifications, in the way of the era.
+    /// Starts to receive change notifications, by the mechanism of the era.
     async fn listen(&self, peer: &Arc<Peer>) {
         match (peer.profile.era, &peer.transport) {
             (Era::Legacy, Transport::Http(http)) => {
@@ -327,7 +327,7 @@ impl Connection for UpstreamConnection {
     }
 }
 
-/// Adds the responses to earlier input requests. Only a modern server makes those by its result.
+/// Adds the responses to earlier input requests. Only a modern server requests input in its result.
 fn add_continuation(
     peer: &Peer,
     writer: MessageWriter,
@@ -380,8 +380,8 @@ fn input_required(result: Raw) -> Outcome {
     }
 }
 
-/// Removes the members that belong to the protocol era and not to the result: that it is complete, and
-/// the server's name. The gateway adds both as its own client expects them.
+/// Removes the members that belong to the protocol era and not to the result: the marker that it is complete, and the
+/// server's name. The gateway adds both in the form that its own client expects.
 fn without_era(result: Raw) -> Raw {
     let Some(mut object) = RawObject::parse(&result) else { return result };
     let complete = object.get_text("resultType").as_deref() == Some("complete");

@@ -1,4 +1,4 @@
-//! Why a request to an upstream has no result.
+//! The errors of requests to upstreams.
 
 use muster_core::{
     call::CallError,
@@ -84,7 +84,7 @@ impl TransportError {
         matches!(self, Self::Unreachable(_) | Self::Lost(_))
     }
 
-    /// Whether the upstream could not be reached or broke off, or a proxy says so in its place.
+    /// Whether the upstream could not be reached or the connection was lost, or a proxy reports that.
     const fn is_no_answer(&self) -> bool {
         match self {
             Self::Status { status } => matches!(status, 502..=504),
@@ -153,7 +153,7 @@ impl From<UrlError> for TransportError {
     }
 }
 
-/// Whether a status tells of overload or a fault of the server, so that a retry may succeed.
+/// Whether a status indicates an overload or a fault of the server, so that a retry may succeed.
 const fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }

@@ -1,4 +1,4 @@
-//! The handshake: which protocol era an upstream speaks, and what it offers.
+//! The handshake: determines the protocol era and the capabilities of an upstream.
 //!
 //! A modern server answers `server/discover`. Any other reaction, short of a lost connection, leads to
 //! `initialize`. Error codes do not help: legacy servers reject an unknown method in several ways, and
@@ -25,8 +25,8 @@ use crate::{
 
 const DISCOVER: &str = "server/discover";
 
-/// The level of log messages that servers are asked for: all of them, as most servers send without being asked. Less would
-/// take away what a client of the gateway may want.
+/// The level of log messages that is requested from servers: all of them, which is what most servers send by default. A
+/// higher level would drop messages that a client of the gateway may want.
 const LOG_LEVEL: &str = "debug";
 
 /// How long a server may take to set a level.
@@ -107,7 +107,7 @@ const fn is_modern(status: u16, error: i64) -> bool {
     }
 }
 
-/// The newest version that both sides support, as an error names them.
+/// The newest version that both sides support, from the versions that an error names.
 fn common_version(error: &RpcError) -> Option<&'static str> {
     let data = error.data.as_deref().and_then(RawObject::parse)?;
     newest_of(&MODERN, data.get("supported")?)
@@ -118,7 +118,7 @@ fn newest_of(ours: &[&'static str], theirs: &RawValue) -> Option<&'static str> {
     ours.iter().copied().find(|version| theirs.iter().any(|other| other == version))
 }
 
-/// A server may also support legacy versions only, and then needs the legacy handshake.
+/// Reads the result of `server/discover`. A server that supports legacy versions only needs the legacy handshake.
 fn discovered(result: &RawValue) -> ProbeResult {
     let result = RawObject::parse(result).unwrap_or_default();
     let version = result.get("supportedVersions").and_then(|all| newest_of(&MODERN, all));
@@ -172,8 +172,8 @@ pub(crate) async fn legacy(
     })
 }
 
-/// Asks a server for its log messages: some send none until a client has set a level. The clients of the gateway choose
-/// among them by levels of their own.
+/// Requests a server's log messages: some send none until a client has set a level. The clients of the gateway filter
+/// them by their own levels.
 async fn request_log_messages(transport: &Transport, router: &Arc<MessageRouter>) {
     if let Transport::Http(http) = transport {
         return http.request_log_messages().await;
@@ -186,7 +186,7 @@ async fn request_log_messages(transport: &Transport, router: &Arc<MessageRouter>
     }
 }
 
-/// Whether the result of `initialize` names log messages.
+/// Whether the result of `initialize` declares log messages.
 pub(crate) fn offers_log_messages(result: &RawObject<'_>) -> bool {
     let capabilities = result.get("capabilities").and_then(RawObject::parse);
     capabilities.is_some_and(|capabilities| capabilities.get("logging").is_some())

@@ -1,7 +1,7 @@
 //! Upstreams behind streamable HTTP.
 //!
-//! When a legacy upstream has lost the session, which it says before it processes a request, the session
-//! is replaced and the request is sent once more.
+//! When a legacy upstream has lost the session, which it reports before it processes a request, the session is replaced
+//! and the request is sent once more.
 
 pub(crate) mod connection;
 pub(crate) mod pool;
@@ -68,7 +68,7 @@ impl HttpTransport {
         Self { router, session: Arc::new(session), identity, subscriptions: Lock::default() }
     }
 
-    /// Sends a request and waits for its response. `routing` is there for modern requests only.
+    /// Sends a request and waits for its response. `routing` is set for modern requests only.
     pub(crate) async fn request(
         self: &Arc<Self>,
         id: u64,
@@ -102,7 +102,7 @@ impl HttpTransport {
         Ok(result)
     }
 
-    /// Asks the upstream for its log messages, which it sends in a session only.
+    /// Requests the upstream's log messages, which it sends in a session only.
     pub(crate) async fn request_log_messages(self: &Arc<Self>) {
         if !self.has_session() {
             return;
@@ -213,7 +213,7 @@ impl HttpTransport {
                 .events
                 .on_event(ConnectionEvent::Closed { reason: error.to_string() });
         }
-        // Most servers have no such stream, and need not.
+        // The stream is optional, and most servers have none.
         debug!(server = &*self.router.name, "no standalone stream: {error}");
     }
 

@@ -109,7 +109,7 @@ async fn read_endpoint(events: &mut EventReader, base: &Url) -> Result<Uri, Tran
     Err(TransportError::Lost("the stream ended before it told where messages go".to_owned()))
 }
 
-/// A response with a success status; any other is an error.
+/// Returns a response with a success status; any other becomes an error.
 async fn succeeded(pool: &Pool, exchange: Exchange) -> Result<Exchange, TransportError> {
     if exchange.head().status().is_success() {
         return Ok(exchange);

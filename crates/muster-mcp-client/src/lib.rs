@@ -1,8 +1,8 @@
 //! Connections to upstream MCP servers of both protocol eras: child processes, streamable HTTP, and
 //! HTTP+SSE; and the bridge from a client on pipes to a server behind HTTP.
 //!
-//! **Invariant:** what an upstream sends passes through as written. Results, listed items, and the
-//! parameters of notifications and input requests are parsed only as deep as muster's own keys lie.
+//! **Invariant:** messages of an upstream pass through as written. Results, listed items, and the parameters of
+//! notifications and input requests are parsed only down to the level of muster's own keys.
 //!
 //! ```text
 //! McpConnector ── handshake ──▶ UpstreamConnection ──▶ Peer (requests) ──▶ Transport (process, http, http_sse)
@@ -118,7 +118,7 @@ impl McpConnector {
         Self { dialer: Dialer::new(Arc::new(trust)), ..self }
     }
 
-    /// Connects processes where the first clients are served.
+    /// Runs the connections to processes on the thread that serves the first clients.
     #[must_use]
     pub fn with_threads(self, threads: ThreadPool) -> Self {
         Self { threads, ..self }

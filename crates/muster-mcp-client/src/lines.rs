@@ -39,7 +39,7 @@ struct PartialLine {
     beginning: Vec<u8>,
     /// The line so far, or why it is dropped.
     file: Result<SpoolFile, SpoolError>,
-    /// The request has been told that its response is too long.
+    /// Whether the request has already failed, because its response is too long.
     reported: bool,
 }
 

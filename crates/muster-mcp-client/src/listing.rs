@@ -13,7 +13,7 @@ use crate::{
     peer::{OutgoingRequest, Peer},
 };
 
-/// A list with more pages is taken for endless.
+/// A list with more pages is considered endless.
 const MAX_PAGES: usize = 1000;
 
 /// A list that servers may offer.
@@ -46,12 +46,12 @@ pub(crate) const PROMPTS: List =
 pub(crate) struct ListedItems {
     /// The items, each as written.
     pub(crate) items: Vec<Raw>,
-    /// The members of the result beside the items and those of the protocol; of several pages the last.
+    /// The members of the result besides the items and those of the protocol; the last page wins.
     beside: RawObject<'static>,
 }
 
 impl ListedItems {
-    /// The members beside the items: an object; none if the server sent none.
+    /// The members besides the items: an object; `None` if the server sent none.
     pub(crate) fn members(&self) -> Option<Raw> {
         (!self.beside.is_empty()).then(|| self.beside.to_raw())
     }
@@ -81,8 +81,8 @@ fn without_server_info(meta: &RawValue) -> Option<Raw> {
     (!object.is_empty()).then(|| object.to_raw())
 }
 
-/// All items of a list, each as written. A list that the server refuses is empty, and a malformed item is
-/// omitted: neither hides the rest.
+/// Returns all items of a list, each as written. A list that the server refuses is empty, and a malformed item is
+/// omitted, so that neither hides the rest.
 pub(crate) async fn all(
     peer: &Peer,
     list: List,

@@ -44,7 +44,7 @@ pub(crate) fn request_number(id: &RawValue) -> Option<u64> {
     id.get().trim_matches('"').parse().ok()
 }
 
-/// The room for a usual message.
+/// The initial capacity, which suffices for most messages.
 const MESSAGE_LENGTH: usize = 512;
 
 /// Writes a request or notification, parameter by parameter.
@@ -115,7 +115,7 @@ impl MessageWriter {
     pub(crate) fn members(mut self, params: &RawValue, skip: &[&str]) -> Self {
         let Some(object) = RawObject::parse(params) else { return self };
         for (key, value) in object.iter().filter(|(key, _)| !skip.contains(key)) {
-            // A foreign key may need escaping.
+            // A key of an upstream or client may need escaping.
             let key = raw(key);
             let key = key.get();
             self = self.raw(key.get(1..key.len() - 1).unwrap_or_default(), value);

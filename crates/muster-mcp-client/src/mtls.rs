@@ -27,7 +27,7 @@ pub(crate) fn load_identity(
             let identity = PrivateTls::new(authority, Some((certificate, key)));
             return Ok(Arc::new(identity.map_err(unusable)?));
         }
-        // A connector that knows a cluster has replaced it by its value.
+        // A connector with access to a cluster has already replaced it by its value.
         MachineIdentity::Secret { .. } => {
             let text = "Kubernetes client not available for secret-based identity";
             return Err(TransportError::Invalid(text.to_owned()));

@@ -1,4 +1,4 @@
-//! An upstream after the handshake: what it offers, and how requests to it are made.
+//! An upstream after the handshake: its capabilities, and the requests to it.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(crate) struct ServerProfile {
     pub(crate) era: Era,
     /// The negotiated protocol version.
     pub(crate) version: String,
-    /// Its capabilities: an object. `None` if it did not say.
+    /// Its capabilities: an object. `None` if it did not declare any.
     pub(crate) capabilities: Option<Raw>,
     pub(crate) instructions: Option<String>,
     /// Its name and version: an object.
@@ -90,7 +90,7 @@ pub(crate) struct ServerProfile {
 }
 
 impl ServerProfile {
-    /// Whether it has a capability; a dot leads one level down. One that did not say may have all.
+    /// Whether it has a capability; a dot leads one level down. An upstream that did not declare any may have all.
     pub(crate) fn has_capability(&self, capability: &str) -> bool {
         let Some(capabilities) = &self.capabilities else { return true };
         has_capability(capabilities, capability)
@@ -166,8 +166,8 @@ impl Peer {
         Self { router, transport, profile, identity, logs }
     }
 
-    /// A connection to this upstream in the legacy era, if it has sessions there: without one, it could not ask for
-    /// input.
+    /// Returns a connection to this upstream in the legacy era; `None` if the upstream has no sessions there, because
+    /// it could not ask for input without one.
     pub(crate) async fn in_legacy_session(&self) -> Result<Option<Self>, TransportError> {
         let Transport::Http(http) = &self.transport else { return Ok(None) };
         let profile = handshake::legacy(&self.transport, &self.router, &self.identity).await?;

@@ -47,7 +47,7 @@ struct State {
 pub(crate) struct PendingRequest {
     /// The client it is made for; `None` for the gateway's own requests.
     requester: Option<Arc<Requester>>,
-    /// Receives the response, if that does not arrive on a stream of its own.
+    /// Receives the response, unless it arrives on a stream of its own.
     pub(crate) response: Option<oneshot::Sender<RequestOutcome>>,
     /// Receives the subscriptions that the upstream acknowledged.
     acknowledged: Option<oneshot::Sender<Raw>>,

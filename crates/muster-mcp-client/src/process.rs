@@ -1,4 +1,4 @@
-//! Upstreams that run as child processes: one message a line on the standard streams.
+//! Upstreams that run as child processes: one message per line on the standard streams.
 //!
 //! The task that reads standard output owns the others. When it ends, for whatever reason, so do the
 //! writer, the reader of standard error, and the process with all its children.
@@ -134,7 +134,7 @@ impl Drop for ProcessTransport {
     }
 }
 
-/// Lets a runtime wake what waits for pipes.
+/// Registers pipes with a runtime, which then wakes the tasks that wait for them.
 fn move_pipes(
     runtime: &Handle,
     stdin: Option<Sender>,
@@ -173,7 +173,7 @@ impl OutputReader {
             tokio::select! {
                 () = &mut reading => None,
                 exit = self.tree.exit() => {
-                    // The pipe may still hold what it wrote before it exited.
+                    // The pipe may still hold output that was written before the exit.
                     drop(timeout(DRAIN_TIMEOUT, reading).await);
                     Some(exit)
                 }

@@ -1,8 +1,8 @@
 //! Routes the messages of an upstream to the requests and clients they belong to.
 //!
-//! On a stream of its own a message belongs to the request of that stream. On a pipe nothing says which
-//! request it belongs to; then it belongs to the only pending request, or to the only caller with pending
-//! requests, and otherwise to none: an input request must never reach the wrong user.
+//! A message on the stream of a request belongs to that request. On a pipe, nothing says which request a message
+//! belongs to: it is attributed to the only pending request, or to the only caller with pending requests, and otherwise
+//! to none. An input request must never reach the wrong user.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -121,7 +121,7 @@ impl MessageRouter {
         }
     }
 
-    /// A message could not be received: fails the request that it responds to.
+    /// Fails the request that a dropped message responds to.
     pub(crate) fn reject_dropped(&self, id: Option<u64>, reason: &SpoolError) {
         let error = RpcError::new(code::INTERNAL_ERROR, reason.to_string());
         if !id.is_some_and(|id| self.pending.complete(id, Err(error))) {
@@ -289,8 +289,8 @@ impl MessageRouter {
             .and_then(|id| Some(Attribution::Request(id, self.pending.requester(id)?)));
         match stream_request.unwrap_or_else(|| self.pending.attribute(declares)) {
             Attribution::Request(id, requester) if declares(&requester) => Ok((id, requester)),
-            // Servers may list roots at any time. Neither a client without roots nor the gateway itself
-            // is a reason to fail the call.
+            // Servers may list roots at any time. A client without roots, or a request of the gateway itself, must not
+            // fail the call.
             Attribution::Request(..) | Attribution::None if capability == "roots" => {
                 Err(Ok(no_roots()))
             }
@@ -358,7 +358,7 @@ impl RequestGuard {
         Ok(Self { id: router.pending.begin(request)?, router: Arc::clone(router), cancel })
     }
 
-    /// The request is complete and must not be cancelled.
+    /// Marks the request as complete, so that it is not cancelled.
     pub(crate) fn complete(&mut self) {
         self.cancel = None;
     }

@@ -1,4 +1,4 @@
-//! The writer of a child process's standard input: one message a line.
+//! The writer of a child process's standard input: one message per line.
 //!
 //! A lone message is written by its sender. Concurrent messages are written together by a task: one
 //! write wakes the server once.
@@ -14,7 +14,7 @@ use crate::{
     router::{MessageRouter, MessageSink},
 };
 
-/// The queue for a server that reads slowly. When it is full, senders wait.
+/// The capacity of the queue to a server. When it is full, senders wait.
 const QUEUE: usize = 256;
 /// Queued messages are written together up to this size.
 const BATCH: usize = 64 * 1024;
@@ -32,7 +32,7 @@ pub(crate) struct StdinWriter {
 struct Input {
     /// `None` once it is closed.
     pipe: Option<Arc<Sender>>,
-    /// The messages in the queue. While there are any, senders do not write themselves: messages keep
+    /// The number of messages in the queue. While there are any, senders do not write themselves, so that messages keep
     /// their order.
     queued: usize,
 }
@@ -71,7 +71,7 @@ impl StdinWriter {
 
     /// Writes a message without the queue; `false` if that is not possible.
     fn write_directly(&self, message: &mut Vec<u8>) -> bool {
-        // What does not fit into the pipe must be first in the queue, so reserve its slot beforehand.
+        // The part that does not fit into the pipe must be first in the queue, so reserve its slot beforehand.
         let Ok(slot) = self.queue.try_reserve() else { return false };
         let mut input = self.input.lock();
         let Some(pipe) = input.pipe.as_ref().filter(|_| input.queued == 0) else { return false };
@@ -87,7 +87,7 @@ impl StdinWriter {
     /// Closes the input.
     pub(crate) async fn close(&self) {
         self.input.lock().pipe = None;
-        // A task that has ended has closed the pipe.
+        // If the task has ended, it has closed the pipe.
         drop(self.queue.send(Queued::End).await);
     }
 }
@@ -173,7 +173,7 @@ mod tests {
         tasks.spawn(writing);
         let mut expected = String::new();
         let sending = async {
-            // Alone; too long for the pipe; behind that; with other requests pending; alone again.
+            // Alone; too long for the pipe; after that; with other requests pending; alone again.
             for (pending, text) in [
                 (0, "a\nb".to_owned()),
                 (0, "x".repeat(LONG)),

@@ -43,7 +43,7 @@ pub(crate) struct Subscription {
     error: oneshot::Receiver<TransportError>,
 }
 
-/// Subscribes to what `filter` names.
+/// Subscribes to the changes that `filter` names.
 pub(crate) fn subscribe(peer: &Arc<Peer>, filter: Raw, changed: MayHaveChanged) -> Subscription {
     let (acknowledged, acknowledgement) = oneshot::channel();
     let (failed, error) = oneshot::channel();

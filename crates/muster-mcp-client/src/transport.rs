@@ -35,7 +35,7 @@ pub(crate) trait DuplexTransport: std::fmt::Debug + Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The options of a request, beside its message.
+/// The options of a request, apart from its message.
 #[derive(Debug, Default)]
 pub(crate) struct RequestOptions {
     /// The client it is made for; `None` for the gateway's own requests.
@@ -54,12 +54,12 @@ pub(crate) enum OnDrop {
     /// It is cancelled.
     #[default]
     Cancel,
-    /// Nothing: the protocol forbids to cancel a handshake.
+    /// Nothing: the protocol forbids cancelling a handshake.
     Leave,
 }
 
 impl Transport {
-    /// Sends a request and waits for its response. `write` is given the id.
+    /// Sends a request and waits for its response. `write` receives the id.
     pub(crate) async fn request(
         &self,
         router: &Arc<MessageRouter>,

@@ -1,4 +1,4 @@
-//! Change notifications: what a modern client subscribes to, and how changes are written.
+//! Change notifications: the subscriptions of modern clients, and the encoding of changes.
 
 use std::borrow::Cow;
 

@@ -23,8 +23,7 @@ use crate::{
     wire::notification_line,
 };
 
-/// The queue for a client that reads slowly. When it is full, responses wait and notifications are
-/// dropped.
+/// The capacity of the queue to a client. When it is full, responses wait and notifications are dropped.
 pub(crate) const QUEUE: usize = 1024;
 
 /// The client of one request.
@@ -39,9 +38,9 @@ pub(crate) struct ClientChannel {
 /// The state of the client.
 #[derive(Debug)]
 pub(crate) enum ClientState {
-    /// Its session.
+    /// The session of a legacy client.
     Legacy(Arc<LegacySession>),
-    /// What its request carries.
+    /// The state that the request of a modern client carries.
     Modern {
         /// Its capabilities.
         capabilities: Raw,
@@ -111,7 +110,7 @@ impl ClientChannel {
         Self { client, outbox, calls: None }
     }
 
-    /// Adds the counter of a request whose calls are limited.
+    /// Sets the counter of a request whose calls are limited.
     pub(crate) fn counting(mut self, calls: Option<Arc<dyn CallCounter>>) -> Self {
         self.calls = calls;
         self
@@ -132,7 +131,7 @@ impl ClientChannel {
         }
     }
 
-    /// Whether the client wants a notification: log messages only from its level on.
+    /// Whether the client wants a notification: log messages only at its level or above.
     fn wants(&self, notification: &Notification) -> bool {
         if notification.method != "notifications/message" {
             return true;
@@ -208,7 +207,7 @@ impl ClientHandle for ClientChannel {
     }
 }
 
-/// The receiving end of a lazy queue. Dropping it tells senders that the client is gone.
+/// The receiving end of a lazy queue. Once it is dropped, senders see that the client is gone.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     channel: Arc<ClientChannel>,
@@ -233,7 +232,7 @@ impl Mailbox {
         self.receiver(None)?.try_recv().ok()
     }
 
-    /// The queue, once a message has created it; else the task of `cx` is woken when it is.
+    /// Returns the queue, once a message has created it. Until then, the task of `cx` is registered to be woken.
     fn receiver(&mut self, cx: Option<&Context<'_>>) -> Option<&mut mpsc::Receiver<Vec<u8>>> {
         if self.receiver.is_none()
             && let Outbox::Lazy(queue) = &self.channel.outbox
@@ -292,7 +291,7 @@ mod tests {
         let mut mailbox = Mailbox::new(Arc::clone(&channel));
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(mailbox.poll_next(cx).is_pending());
-        // Log messages were not asked for, and do not create it either.
+        // Log messages were not requested, and do not create it either.
         channel.notify(notification("notifications/message"));
         assert!(is_unopened(&channel));
         channel.notify(notification("notifications/progress"));

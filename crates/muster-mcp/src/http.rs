@@ -1,9 +1,9 @@
 //! The HTTP transports: streamable HTTP of both eras on one endpoint, and the older HTTP+SSE.
 //!
-//! A request is served by the task of its connection; it starts no task and creates no queue. Its response
-//! is one JSON document, unless a message precedes it: then the response becomes an event stream, whose
-//! body drives the rest of the request. Dropping the body drops the request. Where replicas share sessions, the event
-//! stream of a legacy request is driven by a task of its own instead, and can be resumed (`event_log.rs`).
+//! A request is served by the task of its connection; it starts no task and creates no queue. Its response is one JSON
+//! document, unless a message precedes it: then the response becomes an event stream, whose body drives the rest of the
+//! request. Dropping the body drops the request. Where replicas share sessions, a separate task drives the event stream
+//! of a legacy request instead, and the stream can be resumed (`event_log.rs`).
 //!
 //! *When a client disconnects.* A modern request is cancelled when its connection closes, as the protocol
 //! prescribes. A legacy request is not: it continues while the session has an open stream, at most for
@@ -125,13 +125,13 @@ struct App {
     call_limits: Arc<CallLimits>,
     /// The limits of all replicas together.
     shared_limits: Option<Arc<SharedLimits>>,
-    /// No new requests; endless requests end.
+    /// Cancelled when draining begins: there are no new requests, and endless requests end.
     draining: CancellationToken,
-    /// Remaining requests are cut off: each is answered with an error.
+    /// Cancelled when the remaining requests are cut off: each gets an error response.
     cut: CancellationToken,
     /// Whether `cut` is cancelled, for a check without a lock.
     is_cut: AtomicBool,
-    /// Connections that do not take their answers are closed.
+    /// Cancelled when the connections of clients that do not read their responses are closed.
     closed: CancellationToken,
 }
 
@@ -155,8 +155,8 @@ where
     }
 }
 
-/// Serves clients on every listener until `stop`; then drains pending requests for the grace period, cuts off the
-/// rest, and answers them with an error that says so.
+/// Serves clients on every listener until `stop`; then drains pending requests for the grace period, cuts off the rest,
+/// and sends an error response for each.
 pub async fn serve(
     server: Server,
     listeners: Vec<TcpListener>,
@@ -171,7 +171,7 @@ pub async fn serve(
     Ok(app.drain().await)
 }
 
-/// Starts the tasks that accept connections, and those that look after sessions.
+/// Starts the tasks that accept connections, and those that maintain sessions.
 ///
 /// Neither generic nor `async`: the code of a task is compiled in the crate that starts it. The code of all requests is
 /// therefore optimised as this crate is, and not for size like the program that calls [`serve`].
@@ -200,7 +200,7 @@ async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connectio
         match listener.accept().await {
             Ok((stream, remote)) => match connections.admit(remote.ip()) {
                 Some(place) => {
-                    // Without it small responses wait for the client's acknowledgement of earlier ones.
+                    // Without `TCP_NODELAY`, small responses wait for the client's acknowledgement of earlier ones.
                     drop(stream.set_nodelay(true));
                     // A socket without an address is closed already.
                     let Ok(local) = stream.local_addr() else { continue };
@@ -218,7 +218,7 @@ async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connectio
     }
 }
 
-/// Serves a connection on a thread of its own or, if there are none, on one of those that accept connections.
+/// Serves a connection on a connection thread or, if there are none, on the runtime that accepts connections.
 fn start_connection(app: &Arc<App>, stream: TcpStream, peer: Peer, place: ConnectionPlace) {
     let (tasks, app) = (app.tasks.clone(), Arc::clone(app));
     let Some(thread) = app.options.threads.place() else {
@@ -298,10 +298,10 @@ where
         match event {
             ConnectionEvent::Served(served) => break served,
             ConnectionEvent::Tick if is_evicted && place.busy.makes_room() => break Ok(()),
-            // The connection is polled again, and looks at its deadlines.
+            // The next poll of the connection checks its deadlines.
             ConnectionEvent::Tick => (),
             ConnectionEvent::Evicted => {
-                // A request may have arrived since; it is answered, and the connection closes after it.
+                // A request may have arrived in the meantime: it is served, and then the connection closes.
                 is_evicted = true;
                 connection.as_mut().graceful_shutdown();
                 if place.busy.makes_room() {
@@ -312,7 +312,7 @@ where
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            // The requests of the connection are polled again, and answer.
+            // The next poll lets the pending requests respond.
             ConnectionEvent::Cut => cutting = true,
             ConnectionEvent::Closed => break Ok(()),
         }
@@ -322,19 +322,19 @@ where
     }
 }
 
-/// What the task of a connection waits for.
+/// The events that the task of a connection waits for.
 enum ConnectionEvent {
     /// The connection has ended.
     Served(hyper::Result<()>),
-    /// Deadlines may be over.
+    /// Deadlines may have passed.
     Tick,
-    /// Another connection needs the place.
+    /// Another connection needs its place.
     Evicted,
-    /// There shall be no new requests.
+    /// Draining has begun: there are no new requests.
     Draining,
     /// Remaining requests are cut off.
     Cut,
-    /// Connections that do not take their answers are closed.
+    /// Connections whose clients do not read their responses are closed.
     Closed,
 }
 
@@ -358,7 +358,7 @@ async fn maintain_sessions(app: Arc<App>) {
     }
 }
 
-/// Keeps sessions in use in the shared state, whose clients may only listen.
+/// Renews the sessions in use in the shared state, because their clients may only listen.
 async fn keep_sessions(app: Arc<App>) {
     let Some(shared) = &app.replica_sessions else { return };
     let every = app.options.session_idle.clamp(Duration::from_millis(1), SWEEP_INTERVAL);
@@ -398,7 +398,7 @@ async fn recheck_callers(app: Arc<App>) {
 }
 
 impl App {
-    /// The state of a server, and its connections.
+    /// Creates the state and the connection table of a server.
     fn new(server: Server, options: HttpOptions) -> (Arc<Self>, Arc<Connections>) {
         let limit = options.max_connections.min(half_of_descriptors());
         let connections = Connections::new(limit, Arc::clone(&options.connections));

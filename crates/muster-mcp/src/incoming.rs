@@ -38,7 +38,7 @@ pub(crate) struct ValidRequest {
 }
 
 impl ValidRequest {
-    /// The channel to its client; `session` is that of a legacy one.
+    /// The channel to its client; `session` is the session of a legacy client.
     pub(crate) fn channel(
         &mut self,
         session: Option<&Arc<LegacySession>>,

@@ -1,8 +1,8 @@
 //! Polls a future that wakes itself again inline, instead of rescheduling its task.
 //!
-//! hyper wakes its own task whenever it forwards a piece of a body. The runtime then appends the task to a
-//! queue and wakes another thread for it, which costs more than the whole request. Under load the queue is
-//! better: no thread sleeps, and everything that arrives meanwhile is read at once.
+//! hyper wakes its own task whenever it forwards a piece of a body. The runtime then appends the task to a queue and
+//! wakes another thread for it, which costs more than the whole request. Under load the queue is better: no thread
+//! sleeps, and everything that arrives in the meantime is read at once.
 
 use std::{
     pin::Pin,
@@ -59,8 +59,7 @@ impl InlineRepoll {
         Self { waker: Arc::clone(&inner).into(), inner }
     }
 
-    /// Polls the future until it does not wake itself any more. Unless it `is_alone`, it is rescheduled
-    /// after the first poll.
+    /// Polls the future until it no longer wakes itself. Unless it `is_alone`, it is rescheduled after the first poll.
     pub(crate) fn poll<F: Future>(
         &self,
         cx: &mut Context<'_>,

@@ -40,7 +40,8 @@ struct State {
 }
 
 impl PendingInputs {
-    /// Requests that this replica sends: another one that receives a response knows where it belongs.
+    /// Creates the input requests of this replica. Another replica that receives a response sees in its id where it
+    /// belongs.
     pub(crate) fn of_replica(names: &Arc<ReplicaNames>) -> Self {
         Self { names: Some(Arc::clone(names)), ..Self::default() }
     }
@@ -52,7 +53,7 @@ impl PendingInputs {
         }
     }
 
-    /// The other replica that waits for a response, if it has been sent by one.
+    /// The other replica that waits for a response, if another one sent the request.
     pub(crate) fn other_replica(&self, id: &RawValue) -> Option<String> {
         let id: String = serde_json::from_str(id.get()).ok()?;
         let (replica, _) = id.strip_prefix(PREFIX)?.rsplit_once('-')?;

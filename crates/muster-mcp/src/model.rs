@@ -127,7 +127,7 @@ impl DecodedRequest {
         }
     }
 
-    /// Takes the trace context of the transport for a request that has none itself.
+    /// Uses the trace context of the transport if the request has none of its own.
     pub(crate) fn trace_by_default(&mut self, traceparent: &str) {
         if let Self::Handled(request) = self
             && request.meta.as_ref().is_none_or(|meta| !meta.get().contains(TRACEPARENT))

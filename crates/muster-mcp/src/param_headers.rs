@@ -122,7 +122,7 @@ pub fn of_schema(schema: &RawValue) -> Result<Vec<ParamHeader>, String> {
     Ok(found)
 }
 
-/// Visits a schema and its subschemas. `path` is `None` where no path of arguments leads.
+/// Visits a schema and its subschemas. `path` is `None` where no path of argument names leads to the schema.
 fn walk(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,

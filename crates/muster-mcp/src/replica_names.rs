@@ -1,12 +1,12 @@
-//! Names that are unique among all replicas, and say which replica gave them.
+//! Names that are unique among all replicas and identify the replica that issued them.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// The names that this replica gives. They do not repeat: a session that was evicted and comes back must not get a name
-/// again.
+/// Issues the names of this replica. Names are never reused: a session that was evicted and comes back must not get an
+/// earlier name again.
 #[derive(Debug)]
 pub(crate) struct ReplicaNames {
     replica: Arc<str>,

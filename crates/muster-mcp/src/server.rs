@@ -67,7 +67,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) shutdown: &'a CancellationToken,
 }
 
-/// The session of the one client of a transport outside this crate.
+/// The session of a transport outside this crate, which has only one client.
 #[derive(Debug)]
 pub struct LocalSession {
     session: Arc<LegacySession>,

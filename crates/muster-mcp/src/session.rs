@@ -27,9 +27,9 @@ pub(crate) struct LegacySession {
     capabilities: Lock<Raw>,
     log_level: AtomicU8,
     subscriptions: Lock<BTreeSet<String>>,
-    /// Subscriptions that the client made at other replicas, and that this one has not.
+    /// Subscriptions that the client made at other replicas, but that this one has not made.
     elsewhere: Lock<BTreeSet<String>>,
-    /// What other replicas do not know yet; not recorded without replicas.
+    /// Changes that other replicas do not know yet; `None` if there are no replicas.
     unshared: Option<Lock<Unshared>>,
     pub(crate) input_requests: PendingInputs,
     /// The queue of messages that belong to no request.
@@ -47,11 +47,11 @@ struct Unshared {
     is_saving: bool,
 }
 
-/// The number of changes of a session whose changes are all stored.
+/// The version of a session whose changes are all stored: the number of its changes so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SharedVersion(u64);
 
-/// Changes that are being stored. Those that are not taken out are recorded again when it is dropped.
+/// Changes that are being stored. Changes that are not taken out are recorded again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SavingChanges<'a> {
     session: &'a LegacySession,
@@ -139,14 +139,14 @@ impl LegacySession {
         SavingChanges { session: self, changes }
     }
 
-    /// The number of changes; `None` if some are not stored yet, so that what is stored is out of date.
+    /// The current version; `None` if some changes are not stored yet, because the stored record is then out of date.
     pub(crate) fn shared_version(&self) -> Option<SharedVersion> {
         let Some(unshared) = &self.unshared else { return Some(SharedVersion(0)) };
         unshared.lock().shared_version()
     }
 
-    /// Takes over what other replicas know, unless the session has changed since it was at `version`. Returns the
-    /// subscriptions that the client ended there.
+    /// Takes over the record that replicas share, unless the session has changed since `version`. Returns the
+    /// subscriptions that the client ended elsewhere.
     pub(crate) fn load(
         &self,
         capabilities: &Raw,
@@ -154,7 +154,7 @@ impl LegacySession {
         subscriptions: &BTreeSet<String>,
         version: Option<SharedVersion>,
     ) -> BTreeSet<String> {
-        // Held until the end: a change waits.
+        // Held until the end, so that no change happens in between.
         let unshared = self.unshared.as_ref().map(Lock::lock);
         let current = unshared.as_ref().and_then(|unshared| unshared.shared_version());
         if version.is_none() || current != version {
@@ -174,12 +174,12 @@ impl LegacySession {
         ended
     }
 
-    /// The client opened a standalone stream.
+    /// Records that the client opened a standalone stream.
     pub(crate) fn record_stream(&self) {
         self.record(|| SessionChange::Streamed);
     }
 
-    /// Makes a subscription from elsewhere one of this replica; `false` if it is none.
+    /// Makes a subscription from elsewhere one of this replica; `false` if there is no such subscription.
     pub(crate) fn take_subscription(&self, uri: &str) -> bool {
         self.elsewhere.lock().remove(uri) && self.subscriptions.lock().insert(uri.to_owned())
     }
@@ -199,7 +199,7 @@ impl LegacySession {
         self.queue.is_some()
     }
 
-    /// The client sent `initialize`.
+    /// Records the client's `initialize`.
     pub(crate) fn begin(&self, capabilities: Raw) {
         *self.capabilities.lock() = capabilities;
         self.record(|| SessionChange::Begun);

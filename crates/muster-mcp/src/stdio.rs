@@ -1,7 +1,7 @@
-//! The stdio transport: one client on a pair of pipes, one message a line.
+//! The stdio transport: one client on a pair of pipes, one message per line.
 //!
-//! Requests run concurrently and are answered as they finish. When the client closes its input, pending
-//! requests are still answered, but no input is requested any more; when it closes its output, they are
+//! Requests run concurrently, and each response is sent when its request finishes. When the client closes its input,
+//! pending requests still get their responses, but no input is requested any more; when it closes its output, they are
 //! cancelled.
 
 mod lines;
@@ -51,8 +51,8 @@ pub async fn serve(server: Server, caller: Caller, input: Input, output: Output)
     }
 }
 
-/// Writes queued lines until the client is gone. Once `finished`, it writes what is queued and stops, even
-/// if there are senders left.
+/// Writes queued lines until the client is gone. Once `finished`, it writes the queued lines and stops, even if there
+/// are senders left.
 async fn write(
     mut output: Output,
     mut lines: mpsc::Receiver<Vec<u8>>,

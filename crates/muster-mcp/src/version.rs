@@ -81,7 +81,7 @@ impl Era {
     }
 }
 
-/// Checks that a modern request carries what it must.
+/// Checks that a modern request carries all required members.
 ///
 /// Clients rely on the order of these checks. Without headers, the version comes first: it determines what
 /// else a request must carry.

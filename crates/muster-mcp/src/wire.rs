@@ -75,7 +75,7 @@ pub mod code {
     pub const NO_RESOURCE: i64 = -32002;
     /// A header differs from the body that it repeats.
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// The client did not declare what the request needs.
+    /// The client did not declare a capability that the request needs.
     pub const MISSING_CAPABILITY: i64 = -32021;
     /// The protocol version is not supported.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
@@ -118,8 +118,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Parses a message of an upstream, tolerating what servers in the wild get wrong: an id of `null`
-    /// is no id, an id may have any type, and a response may lack one.
+    /// Parses a message of an upstream, tolerating common mistakes of servers in the wild: an id of `null` counts as
+    /// absent, an id may have any type, and a response may lack one.
     pub fn parse_lenient(text: &'a str) -> Option<Self> {
         let Envelope { id, method, params, result, error } = serde_json::from_str(text).ok()?;
         let is_present = |value: &&RawValue| value.get() != "null";
@@ -295,7 +295,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Reads an error object as far as it is one.
+    /// Reads an error object as far as it is valid.
     pub fn parse(error: &RawValue) -> Self {
         let Some(object) = RawObject::parse(error) else {
             return Self::new(code::INTERNAL_ERROR, error.get());

@@ -1,7 +1,7 @@
 //! Polls a future only when it was woken, not whenever its task is.
 //!
-//! The task of a connection is polled several times for each request. What it waits for beside requests (a shutdown, a
-//! timer) is shared by all connections, and a look at it takes a lock each time.
+//! The task of a connection is polled several times for each request. The other futures that it waits for (a shutdown,
+//! a timer) are shared by all connections, and each poll of one takes a lock.
 
 use std::{
     pin::Pin,
@@ -54,7 +54,7 @@ impl WokenPoll {
         cx: &mut Context<'_>,
         future: Pin<&mut F>,
     ) -> Poll<F::Output> {
-        // Before the flag is read: a wake after that wakes this task.
+        // Before the flag is read, so that a wake after that reaches this task.
         self.inner.task.lock().clone_from(cx.waker());
         if !self.inner.is_woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;

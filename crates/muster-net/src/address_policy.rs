@@ -49,7 +49,7 @@ impl AddressPolicy {
         url.ip().map_or(Ok(()), |ip| self.check_ip(url, ip))
     }
 
-    /// Checks where a redirect from `from` leads: it must not give up TLS or turn to this machine.
+    /// Checks the target of a redirect from `from`: it must not drop TLS or lead to this machine.
     pub(crate) fn check_redirect(self, from: &Url, to: &Url) -> Result<(), UrlError> {
         self.check_url(to)?;
         if from.is_secure() && !to.is_secure() {
@@ -119,7 +119,7 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
         [127, ..] => AddressClass::Loopback,
         [10, ..] | [192, 168, ..] => AddressClass::Private,
         [172, second, ..] if second & 0xf0 == 16 => AddressClass::Private,
-        // Carrier-grade NAT; some clouds number machines by it.
+        // Carrier-grade NAT; some clouds assign it to machines.
         [100, second, ..] if second & 0xc0 == 64 => AddressClass::Private,
         [0 | 224..=255, ..] | [169, 254, ..] => AddressClass::Reserved,
         // Protocol assignments, documentation, 6to4 relays, benchmarking.

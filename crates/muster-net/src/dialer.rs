@@ -21,7 +21,7 @@ use crate::{
 
 /// How long one address may take to accept a connection before the next is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// With these, a peer that vanished without a word is noticed within a minute.
+/// Keepalive settings by which a vanished peer is noticed within a minute.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
@@ -38,7 +38,7 @@ pub enum DialError {
     Unreachable {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The TLS handshake failed.
@@ -46,7 +46,7 @@ pub enum DialError {
     Tls {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
         /// Whether the connection merely broke during the handshake, so that a retry may succeed.
         interrupted: bool,
@@ -107,8 +107,8 @@ impl Dialer {
         Ok(NetStream::Tls(Box::new(stream)))
     }
 
-    /// Resolves the host once, and checks every address: a single forbidden one refuses the host, because
-    /// a name server that returns one cannot be trusted with the others.
+    /// Resolves the host once, and checks every address. A single forbidden address refuses the host, because a name
+    /// server that returns one cannot be trusted with the others.
     async fn resolve(&self, url: &Url, policy: AddressPolicy) -> Result<Vec<IpAddr>, DialError> {
         if let Some(ip) = url.ip() {
             return Ok(vec![ip]);

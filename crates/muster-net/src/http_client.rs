@@ -13,9 +13,9 @@ use crate::{
     AddressPolicy, DialError, Dialer, HttpStream, NetStream, Resolve, TrustStore, Url, UrlError,
 };
 
-/// How long a request may take, with everything that belongs to it.
+/// The default timeout of a request, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How large a response body may be.
+/// The default size limit of a response body, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
 const USER_AGENT: &str = concat!("muster/", env!("CARGO_PKG_VERSION"));
 
@@ -79,7 +79,7 @@ impl HttpRequest {
         Self::post(url, policy, "application/x-www-form-urlencoded", body)
     }
 
-    /// Adds a header. A value that a header cannot hold is left out: the server will name what it misses.
+    /// Adds a header. A value that a header cannot hold is left out: the server will report what is missing.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(mut value) = HeaderValue::from_str(value) {
@@ -178,7 +178,7 @@ pub enum HttpError {
     Malformed {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -234,8 +234,8 @@ impl HttpClient {
         tokio::time::timeout(timeout, sending).await.unwrap_or(Err(late))
     }
 
-    /// Sends a request, and returns as soon as the response begins. The timeout is that of the beginning; redirects are
-    /// not followed.
+    /// Sends a request, and returns as soon as the response begins. The timeout covers only the time until then;
+    /// redirects are not followed.
     pub async fn open(&self, request: HttpRequest) -> Result<HttpStream, HttpError> {
         let url = request.policy.parse(&request.url)?;
         let opening = async {
@@ -250,7 +250,7 @@ impl HttpClient {
     /// Sends a request and follows redirects, each of which is checked like the first URL.
     async fn follow(&self, mut url: Url, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let mut left = request.redirects;
-        // A token or a body is never sent on to another place.
+        // A token or a body is never sent on to another location.
         let follows = request.redirects > 0
             && request.method == Method::GET
             && !request.headers.contains_key(header::AUTHORIZATION);

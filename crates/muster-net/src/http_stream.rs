@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::{HttpError, NetStream, Url, http_client::broken};
 
-/// A connection, polled with the body of its response instead of in a task of its own.
+/// A connection, polled with the body of its response instead of in a separate task.
 type Driven = Pin<Box<Connection<TokioIo<NetStream>, Full<Bytes>>>>;
 
 /// A response whose body is still arriving. Dropping it closes the connection.
@@ -21,7 +21,7 @@ pub struct HttpStream {
     status: StatusCode,
     url: Url,
     body: Incoming,
-    /// None once it has ended.
+    /// `None` once it has ended.
     connection: Option<Driven>,
 }
 
@@ -56,7 +56,7 @@ impl HttpStream {
         self.status
     }
 
-    /// The next part of the body; none at its end. Cancel-safe.
+    /// The next part of the body; `None` at its end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let frame = match &mut self.connection {
@@ -76,7 +76,7 @@ impl HttpStream {
             match frame {
                 None => return Ok(None),
                 Some(Err(err)) => return Err(broken(&self.url, &err)),
-                // Trailers say nothing that matters here.
+                // Trailers are not needed here.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));

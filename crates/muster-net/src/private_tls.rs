@@ -7,12 +7,12 @@ use rustls::{
 
 use crate::tls::{self, TlsConfig, TlsError, TlsSource};
 
-/// The authority that one server is verified against, and the certificate that it is shown.
+/// The authority that one server is verified against, and the client certificate that is presented to it.
 #[derive(Debug, Clone)]
 pub struct PrivateTls(TlsConfig);
 
 impl PrivateTls {
-    /// Reads the authority, and a client certificate with its key. All are in PEM form; errors never hold them.
+    /// Reads the authority, and a client certificate with its key. All are in PEM form; errors never contain them.
     pub fn new(authority: &[u8], client: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(authority, "the certificate authority")? {

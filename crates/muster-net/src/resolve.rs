@@ -13,8 +13,8 @@ pub trait Resolve: fmt::Debug + Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// The addresses of `localhost` where the system does not know the name, as in a container without
-/// `/etc/hosts`; none for other names.
+/// The addresses of `localhost` where the system does not know the name, as in a container without `/etc/hosts`; `None`
+/// for other names.
 pub fn loopback_addresses(name: &str) -> Option<[IpAddr; 2]> {
     name.eq_ignore_ascii_case("localhost")
         .then_some([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)])

@@ -57,8 +57,8 @@ impl TrustStore {
         Ok(self)
     }
 
-    /// All trusted certificates in PEM form, or nothing if the configuration adds none to the system's.
-    /// For libraries that bring their own TLS.
+    /// All trusted certificates in PEM form, or `None` if the configuration adds none to the system's. For libraries
+    /// that bring their own TLS.
     pub fn to_pem(&self) -> Option<Vec<u8>> {
         if self.extra.is_empty() {
             return None;

@@ -23,7 +23,7 @@ impl UrlError {
     }
 }
 
-/// An absolute `http` or `https` URL, split into what a connection and a request need.
+/// An absolute `http` or `https` URL, split into the parts that a connection and a request need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,

@@ -1,4 +1,4 @@
-//! Storage in this process, which ends with it.
+//! Storage in the memory of this process, which is lost when the process ends.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -154,7 +154,7 @@ impl MemoryStore {
         is_expected && state.remove(key).is_some()
     }
 
-    /// The value of a key, whose TTL begins again.
+    /// Returns the value of a key and restarts its TTL.
     pub(crate) fn extend(&self, key: &str, ttl: Duration) -> Option<Vec<u8>> {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -246,7 +246,7 @@ mod tests {
             let fit = fits(&memory, &format!("login{number:02}"), DAYS).await;
             assert_eq!(fit, number < 10, "{number}");
         }
-        // Existing values can be overwritten, and a removed one frees its space.
+        // Existing values can be overwritten, and removing a value frees its space.
         assert!(fits(&memory, "login00", DAYS).await && fits(&memory, "flow00", MINUTES).await);
         assert!(memory.take("flow00").await.unwrap().is_some());
         assert!(fits(&memory, "another", MINUTES).await);

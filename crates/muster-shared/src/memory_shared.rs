@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::{clock::Clock, memory::MemoryStore};
 
-/// The messages that a subscriber may fall behind; beyond it the subscription ends, as Valkey ends it.
+/// The number of messages that a subscriber may fall behind; beyond it the subscription ends, as with Valkey.
 const MAX_BEHIND: usize = 1024;
 
 /// Shared state in this process.
@@ -51,7 +51,7 @@ impl MemoryShared {
         Self { values: MemoryStore::new(clock), state: Lock::default() }
     }
 
-    /// The state without what has expired, and when something that is set now expires.
+    /// Evicts expired entries, then runs `work` with the state and the time when an entry with this TTL expires.
     fn at<T>(&self, ttl: Duration, work: impl FnOnce(&mut State, u64) -> T) -> T {
         let now = self.values.now();
         let mut state = self.state.lock();

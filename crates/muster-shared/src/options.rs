@@ -37,7 +37,7 @@ pub fn open(
     Ok(Arc::new(crate::valkey::ValkeyStore::new(options, trust)?))
 }
 
-/// This build has no client for Valkey.
+/// Fails: this build has no client for Valkey.
 #[cfg(not(feature = "valkey"))]
 pub fn open(_: &ValkeyOptions, _: &TrustStore) -> Result<Arc<dyn SharedState>, StoreError> {
     Err(StoreError::Unavailable("this build has no support for Valkey".to_owned()))

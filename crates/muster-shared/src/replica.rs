@@ -22,7 +22,7 @@ use muster_core::{
 
 /// How long a replica counts as alive after it last renewed its lease.
 const LEASE: Duration = Duration::from_secs(6);
-/// How often it does.
+/// The interval at which a replica renews its lease.
 const RENEWAL: Duration = Duration::from_secs(2);
 
 /// The delays between attempts to receive messages again.
@@ -49,7 +49,7 @@ impl fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// A replica with a new id; none without a source of randomness.
+    /// A replica with a new id; `None` without a source of randomness.
     pub fn new(state: Arc<dyn SharedState>) -> Option<Arc<Self>> {
         let mut random = [0_u8; 8];
         getrandom::fill(&mut random).ok()?;
@@ -62,7 +62,7 @@ impl Replica {
         }))
     }
 
-    /// Why the replica cannot work with others now, for the health endpoint.
+    /// Returns why the replica cannot work with others now, for the health endpoint.
     pub fn pending_reason(&self) -> Option<&'static str> {
         let is_connected =
             self.is_leased.load(Ordering::Relaxed) && self.is_subscribed.load(Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Replica {
         tokio::join!(self.keep_lease(), self.receive()).0
     }
 
-    /// Gives up the lease, so that others need not wait for its end.
+    /// Gives up the lease, so that others need not wait for it to expire.
     pub async fn retire(&self) {
         if let Err(error) = self.state.remove(&lease_of(&self.id)).await {
             tracing::debug!("the lease of this replica is not given up: {error}");

@@ -17,7 +17,7 @@ pub struct SealedStore<S: ?Sized> {
 }
 
 impl<S: ?Sized> SealedStore<S> {
-    /// Encrypts what is stored in `store`.
+    /// Encrypts the values that are stored in `store`.
     pub fn new(store: Arc<S>, seal: Seal) -> Self {
         Self { store, seal: Arc::new(seal) }
     }
@@ -67,7 +67,8 @@ impl<S: SharedState + ?Sized> SharedState for SealedStore<S> {
         Box::pin(async move { self.decrypt(key, self.store.touch(key, ttl).await?) })
     }
 
-    /// Encryption is not deterministic, so the stored value is read first. It is still one caller that succeeds.
+    /// Encryption is not deterministic, so the stored value is read first. Still only one of several concurrent callers
+    /// succeeds.
     fn swap<'a>(
         &'a self,
         key: &'a str,
@@ -156,7 +157,8 @@ impl<S: SharedState + ?Sized> SharedState for SealedStore<S> {
     }
 }
 
-/// What messages are encrypted for: a subscriber of several channels is not told of which one a message is.
+/// The key that messages are encrypted for. It is not the channel, because a subscriber of several channels does not
+/// learn on which one a message arrived.
 const MESSAGE: &str = "message";
 
 struct SealedMessages {

@@ -28,7 +28,7 @@ use crate::{ValkeyOptions, memory_shared::Messages};
 /// How long requests fail at once after a connection failed, so that they do not all wait for the timeout.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The messages that this process may fall behind; beyond it the subscription ends, and begins again.
+/// The number of messages that this process may fall behind; beyond it the subscription ends, and begins again.
 const MAX_BEHIND: usize = 16 * 1024;
 
 /// The delays between attempts of a command that a node of a cluster did not execute.
@@ -45,7 +45,7 @@ const SWAP: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
 /// Removes a value if it is expected.
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) return 1";
 
-/// The error code of an entry at a position that a log has reached.
+/// The text of the error for an entry at a position that a log has already reached.
 const POSITION_TAKEN: &str = "equal or smaller";
 
 /// A store in Valkey.
@@ -152,7 +152,7 @@ impl ValkeyStore {
                 }
             }
         };
-        // Connecting, retries and all: a request waits for it.
+        // The timeout includes connecting and retries, because a request waits for all of it.
         let result = match (timeout(TIMEOUT, query).await, refused) {
             (Ok(result), _) => result,
             // The connection works, and other commands may be executed.

@@ -1,7 +1,7 @@
 //! Typed values in a store.
 //!
-//! Every value has a key and a TTL. What must happen only once (redeeming a code, refreshing a token)
-//! relies on [`KeyValueStore::take`] and [`KeyValueStore::claim`], which succeed for one caller among all gateways.
+//! Every value has a key and a TTL. Operations that must happen only once (redeeming a code, refreshing a token) rely
+//! on [`KeyValueStore::take`] and [`KeyValueStore::claim`], which succeed for one caller among all gateways.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Who is admitted to a server over HTTP: the settings, and what flags and the environment say over them.
+//! The rules of admission over HTTP: the settings, overridden by flags and the environment.
 
 use std::{
     convert::Infallible,
@@ -39,7 +39,7 @@ pub(crate) struct AccessRules {
 }
 
 impl AccessRules {
-    /// The rules of a configuration directory. The environment and flags override its settings.
+    /// Loads the rules of a configuration directory. The environment and flags override its settings.
     pub(crate) fn load(
         said: &Access,
         insecure_bind: bool,
@@ -62,7 +62,8 @@ impl AccessRules {
         })
     }
 
-    /// Refuses addresses that other machines reach, unless callers have to prove who they are.
+    /// Refuses to listen on addresses that other machines can reach, unless callers must authenticate or anonymous
+    /// callers are allowed explicitly.
     pub(crate) fn check_bind(
         &self,
         listeners: &[TcpListener],
@@ -83,8 +84,8 @@ impl AccessRules {
         .hint("or let anyone who reaches the address call tools: --insecure-bind, or `access.insecureBind: true`"))
     }
 
-    /// The operator file, unless everybody is an operator. Without one, only the configuration directory changes the
-    /// gateway.
+    /// Publishes the operator file, unless every caller is an operator anyway. If that fails, the user's commands
+    /// cannot change the gateway, and its configuration directory has to be edited instead.
     pub(crate) fn operator_file(&self, listeners: &[TcpListener]) -> Option<OperatorFile> {
         if self.mode == AccessMode::Open {
             return None;
@@ -108,7 +109,7 @@ impl AccessRules {
             .ok()
     }
 
-    /// The guard of requests over HTTP, and the lists of users that it reads.
+    /// Creates the guard of HTTP requests, and the lists of users that it checks.
     pub(crate) fn guard(
         self,
         logins: Option<&AuthServer>,
@@ -124,7 +125,7 @@ impl AccessRules {
         (Arc::new(AccessControl::new(options, operator)), lists)
     }
 
-    /// Who may use the gateway, for its operators.
+    /// The directory of callers, which operators manage.
     pub(crate) fn directory(
         &self,
         config: &Path,
@@ -141,7 +142,7 @@ impl AccessRules {
         })
     }
 
-    /// One line about who is admitted, for the operator.
+    /// Describes who is admitted, in one line for the operator.
     pub(crate) fn summary(&self, listeners: &[TcpListener], logins: Option<&AuthServer>) -> String {
         let tokens = if self.tokens.is_empty() { "" } else { ", or a token" };
         let own = match self.mode {
@@ -182,20 +183,21 @@ pub(crate) fn allowed(access: &Access) -> PrincipalList {
     }
 }
 
-/// The lists of users in `config.yaml`, which change with the file.
+/// The lists of users in `config.yaml`, which are updated when the file changes.
 pub(crate) struct UserLists {
     operators: SharedPrincipalList,
-    /// None if there are no logins.
+    /// `None` if the gateway has no logins.
     allowed: Option<SharedPrincipalList>,
 }
 
 impl UserLists {
     /// Replaces the lists whenever the settings change.
     pub(crate) async fn follow(self, mut view: watch::Receiver<Arc<View>>) -> Infallible {
-        // The sender is gone during the shutdown.
+        // An error means that the sender was dropped, which happens during shutdown.
         while view.changed().await.is_ok() {
             let settings = Arc::clone(&view.borrow_and_update().settings);
-            // An editor may remove or empty the file for a moment, and that must let nobody in.
+            // Ignore empty settings: an editor may remove or truncate the file for a moment, and that must not admit
+            // anybody.
             if *settings == Settings::default() {
                 continue;
             }
@@ -211,13 +213,13 @@ impl UserLists {
     }
 }
 
-/// An address that other machines reach, if there is one.
+/// Finds an address that other machines can reach.
 pub(crate) fn exposed(listeners: &[TcpListener]) -> Option<SocketAddr> {
     let mut addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
     addresses.find(|address| !address.ip().to_canonical().is_loopback())
 }
 
-/// The caller on standard input: an agent that the user started.
+/// The caller on standard input, which is an agent that the user started.
 pub(crate) fn pipe(mode: AccessMode) -> Caller {
     Caller { role: AccessControl::default_role(mode), ..Caller::local() }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_engine::cli_offer::BundledCli;
 
-/// Name and text of each, sorted by name.
+/// The name and text of each bundled config, sorted by name.
 pub const CONFIGS: &[(&str, &str)] = &[
     ("cargo", include_str!("../../../configs/cargo.yaml")),
     ("claude", include_str!("../../../configs/claude.yaml")),
@@ -34,7 +34,7 @@ pub fn config(name: &str) -> Option<&'static str> {
     CONFIGS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Every bundled config.
+/// Parses every bundled config.
 pub fn clis() -> Vec<BundledCli> {
     let parsed = CONFIGS.iter().filter_map(|(name, text)| {
         let config = muster_config::cli::parse(text).ok()?.value;

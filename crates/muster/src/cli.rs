@@ -40,8 +40,8 @@ Examples:
   muster search WORDS               find tools by what they do
   muster call TOOL key=value        call a tool";
 
-/// Parses the command line and runs the command. Under the name `climax`, as a link to this program has
-/// it, the command line is that of `climax`.
+/// Parses the command line and runs the command. If the program is started as `climax`, for example by a
+/// link, the command line is that of `climax`.
 pub fn main() -> ExitCode {
     if let Some(code) = muster_exec::serve::serve_if_launcher() {
         return code;

@@ -20,7 +20,7 @@ use crate::{entry, error::CommandError};
 /// The name of the program.
 pub(crate) const NAME: &str = "climax";
 
-/// Runs the command of a command line, which is given without the name of the program.
+/// Runs a command line, which is given without the name of the program.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = std::iter::once(NAME.into()).chain(words).collect();
     entry::enter(args::with_command(words), dispatch)

@@ -58,7 +58,7 @@ use clap::Subcommand;
 
 use crate::error::CommandError;
 
-/// Makes [`Command`] from rows: the name and the arguments of a command, and the function that runs it.
+/// Generates [`Command`] from rows: the name and the arguments of a command, and the function that runs it.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:path;)*) => {
         /// A command with its arguments. The order is the order of the help.

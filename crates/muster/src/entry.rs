@@ -6,7 +6,7 @@ use clap::{Parser, error::ErrorKind};
 
 use crate::{error::CommandError, log, output};
 
-/// Parses the command line and runs `command`, or reports what is wrong with it.
+/// Parses the command line and runs `command`. Reports errors and returns the exit code.
 pub(crate) fn enter<C: Parser>(
     words: impl IntoIterator<Item = OsString>,
     command: impl FnOnce(C) -> Result<ExitCode, CommandError>,
@@ -18,7 +18,7 @@ pub(crate) fn enter<C: Parser>(
                 output::to_stderr(&plain(&err.render().to_string()));
                 return ExitCode::from(2);
             }
-            // Clap chooses the stream. If it is closed, there is nowhere to report that.
+            // Clap chooses the stream. Ignore errors: if it is closed, there is nowhere to report it.
             drop(err.print());
             return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
         }
@@ -31,7 +31,7 @@ pub(crate) fn enter<C: Parser>(
     })
 }
 
-/// The text of an error without the words of the standard library about numbers.
+/// Rewords the standard library's messages about numbers in an error.
 pub(crate) fn plain(text: &str) -> String {
     const WORDS: [(&str, &str); 4] = [
         ("invalid digit found in string", "not a whole number"),

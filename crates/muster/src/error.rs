@@ -11,10 +11,10 @@ use muster_client::{
 };
 use thiserror::Error;
 
-/// The exit code of `muster status` without a gateway.
+/// The exit code of `muster status` if the gateway is not running.
 pub const NOT_RUNNING: u8 = 4;
 
-/// The exit code of a gateway that did not finish its calls.
+/// The exit code of a gateway that cut off calls when it stopped.
 pub const CALLS_CUT_OFF: u8 = 5;
 
 /// The exit code of `muster policy check` for a call that the policy does not allow.
@@ -69,7 +69,7 @@ impl CommandError {
         self
     }
 
-    /// Sets the exit code of another error.
+    /// Sets the exit code to that of another error.
     #[must_use]
     pub const fn code_of(self, other: &Self) -> Self {
         self.code(other.code)

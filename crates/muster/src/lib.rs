@@ -1,7 +1,7 @@
-//! The commands: words, tables and exit codes around the library crates.
+//! The commands: argument parsing, output and exit codes around the library crates.
 //!
-//! **Invariant:** no behaviour lives here. A command reads what was typed, calls a library, and
-//! prints what came of it.
+//! **Invariant:** this crate has no behaviour of its own. A command parses its arguments, calls a
+//! library and prints the result.
 
 mod access_rules;
 mod agent;

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 
 use crate::error::CommandError;
 
-/// Takes the sockets that the service manager passed, else listens on every address of `host`. `setting` names the
-/// setting of the port in errors.
+/// Takes the sockets that the service manager passed, or else listens on every address of `host`. `setting` is the name
+/// of the port's setting in errors.
 pub(crate) async fn open(
     host: &str,
     port: u16,
@@ -38,12 +38,12 @@ pub(crate) async fn open(
     let mut listeners: Vec<TcpListener> = Vec::new();
     let mut refused = None;
     for address in addresses {
-        // A name may have two addresses: with port 0, the second takes the port that the first got.
+        // A name may have several addresses: with port 0, use the port that the first one got for all of them.
         let port = listeners.first().and_then(|first| first.local_addr().ok()).map(|a| a.port());
         let address = port.map_or(address, |port| SocketAddr::new(address.ip(), port));
         match TcpListener::bind(address).await {
             Ok(listener) => listeners.push(listener),
-            // IPv4 or IPv6 may be missing on this machine; the other is enough.
+            // IPv4 or IPv6 may be missing on this machine, and the other is enough.
             Err(err) if is_missing_protocol(&err) => refused = Some(err),
             Err(err) => return Err(cannot(err.to_string())),
         }

@@ -1,4 +1,4 @@
-//! Log lines: on standard error, and in a file when asked for; for people, or as JSON.
+//! Log lines: on standard error and optionally in a file, as text or as JSON.
 
 mod json;
 mod line_batch;
@@ -36,15 +36,15 @@ use self::{
     wall_clock::WallClock,
 };
 
-/// The lines of the process.
+/// The log lines of the process.
 static BATCH: OnceLock<LineBatch> = OnceLock::new();
 
 /// Whether log lines may hold the values of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentValues {
-    /// As in CLImax, whose user chose the level.
+    /// They may, as in CLImax, where the user chose the log level.
     Shown,
-    /// Only for debugging.
+    /// They may not, except at debug level.
     Hidden,
 }
 
@@ -58,7 +58,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Sends log lines to standard error, and to `file` if there is one, from `level` up.
+/// Installs the log: lines of `level` and above go to standard error, and to `file` if there is one.
 pub fn install(
     level: LevelFilter,
     values: ArgumentValues,
@@ -74,7 +74,7 @@ pub fn install(
         *metadata.level() <= level && (shows_values || metadata.target() != ARGUMENT_VALUES)
     };
     let filter = FilterFn::new(shown).with_max_level_hint(level);
-    // A second installation in one process is a test's; the first stays.
+    // Only tests install a log twice in one process. The first one stays.
     let batch = BATCH.get_or_init(|| LineBatch::new(file));
     let lines = Lines { batch, clock: Lock::default(), format };
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
@@ -82,7 +82,7 @@ pub fn install(
     Ok(())
 }
 
-/// Writes the lines that were collected. Call it before the process ends.
+/// Writes the collected lines. Call it before the process ends.
 pub(crate) fn flush() {
     if let Some(batch) = BATCH.get() {
         batch.flush();
@@ -133,7 +133,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 }
 
-/// The name of a level, as wide as all of them.
+/// The name of a level, padded to the width of all.
 const fn name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "ERROR    ",
@@ -143,7 +143,7 @@ const fn name(level: Level) -> &'static str {
     }
 }
 
-/// The room for a usual line.
+/// The initial capacity of a line, enough for most.
 const LINE_LENGTH: usize = 256;
 
 /// Appends the message and the fields of an event.
@@ -161,7 +161,7 @@ impl Message<'_> {
 
 impl Visit for Message<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        // The names of a call, which need no escapes.
+        // Fast path for the names of a call, which need no escapes.
         if value.bytes().any(|byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\')) {
             return self.record_debug(field, &value);
         }
@@ -183,16 +183,16 @@ fn is_harmful(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes text without the control characters that forge log lines or drive a terminal.
+/// Writes text without control characters that could forge log lines or control a terminal.
 ///
-/// Names and errors of clients and servers are part of log lines. A line break continues on an
-/// indented line, which no reader takes for an entry of its own; all other control characters, and
+/// Names and errors of clients and servers are part of log lines. After a line break, the text continues
+/// on an indented line, which cannot be mistaken for another entry. All other control characters, and
 /// those that reorder text, are escaped.
 struct Printable<'a>(&'a mut String);
 
 impl fmt::Write for Printable<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Nearly all texts, and every call writes some.
+        // Fast path: nearly all texts are plain ASCII, and every call writes some.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             self.0.push_str(text);
             return Ok(());

@@ -34,7 +34,7 @@ pub enum Format {
     Json,
 }
 
-/// The meaning of a piece of text. A terminal shows it as colour; the text itself says it everywhere.
+/// The meaning of a piece of text. A terminal shows it as colour. The text must be clear without colour, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// A success.
@@ -71,7 +71,7 @@ impl Printer {
         self.width
     }
 
-    /// Text in the colour of its tone.
+    /// Formats text in the colour of its tone.
     pub fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.coloured {
             return text.to_owned();
@@ -93,7 +93,7 @@ impl Printer {
         }
     }
 
-    /// Prints text without a line end, and flushes it.
+    /// Prints text without a line end and flushes it.
     pub fn part(&self, text: &str) -> Result<(), CommandError> {
         write_out(&shown(text, self.terminal))
     }
@@ -103,7 +103,7 @@ impl Printer {
         write_out("\u{1b}[H\u{1b}[2J")
     }
 
-    /// Prints a value in the format of the command; `page` makes the text for people.
+    /// Prints a value in the format of the command. `page` formats it for people.
     pub fn value(
         &self,
         value: &impl Serialize,
@@ -134,7 +134,7 @@ fn write_out(text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Prints a question and reads a line; the line is empty at the end of the input.
+/// Prints a question and reads a line, which is empty at the end of the input.
 pub fn ask(question: &str) -> Result<String, CommandError> {
     Printer::stdout().part(question)?;
     let mut line = String::new();
@@ -167,8 +167,8 @@ pub fn completions(
 const OWN_STYLES: [&str; 6] =
     ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"];
 
-/// Text as it is printed. Results and names of others reach a terminal without their escape sequences;
-/// a file or a program gets them as they are.
+/// Removes escape sequences from text for a terminal, except our own styles, because results and names come
+/// from others. A file or a program gets the text unchanged.
 fn shown(text: &str, terminal: bool) -> Cow<'_, str> {
     if !terminal {
         return Cow::Borrowed(text);
@@ -192,7 +192,7 @@ fn shown(text: &str, terminal: bool) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Prints an error and its hints to standard error. `word` is the program's label of errors.
+/// Prints an error and its hints to standard error. `word` is the program's label for errors.
 pub fn report(word: &str, error: &CommandError) {
     let word = painted(word, AnsiColor::Red.on_default().bold());
     to_stderr(&shown(&format!("{word}: {error}\n"), io::stderr().is_terminal()));
@@ -214,7 +214,7 @@ pub fn warn(text: &str) {
     to_stderr(&shown(&format!("{word}: {text}\n"), io::stderr().is_terminal()));
 }
 
-/// Prints a mark of failure to standard error; the error follows.
+/// Prints a failure mark to standard error. The error follows.
 pub fn failure(text: &str) {
     to_stderr(&format!("{}\n", painted(text, AnsiColor::Red.on_default())));
 }
@@ -228,7 +228,7 @@ fn painted(word: &str, style: Style) -> String {
 
 /// Prints text to standard error, without a line end.
 pub fn to_stderr(text: &str) {
-    // Standard error is the last resort; there is nowhere to report that it is closed.
+    // Ignore errors: there is nowhere to report that standard error is closed.
     drop(io::stderr().write_all(text.as_bytes()));
 }
 

@@ -1,4 +1,4 @@
-//! The process of a command: runtime, environment, signals, memory.
+//! The process of a command: its runtime, environment, signals and memory.
 
 use std::{convert::Infallible, future, process::ExitCode, time::Duration};
 
@@ -35,17 +35,17 @@ pub(crate) fn environment() -> Environment {
     Environment::new(env_vars::all(), &passwd)
 }
 
-/// Catches termination signals from now on, and resolves at the first one. Call it before clients can connect: until
-/// then a signal kills the process, and nothing is drained.
+/// Installs handlers for termination signals and returns a future that resolves at the first one. Call it before
+/// clients can connect: until then, a signal kills the process without draining calls.
 pub(crate) fn stop_requested() -> impl Future<Output = ()> {
     stop_requested_times(1)
 }
 
-/// Resolves at the given number of signals to stop.
+/// Like [`stop_requested`], but resolves at the given number of signals.
 pub(crate) fn stop_requested_times(times: u32) -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async move {
-        // If signals cannot be caught, they end the process by themselves.
+        // If handlers cannot be installed, signals end the process by themselves.
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             return future::pending().await;
         };
@@ -63,8 +63,8 @@ const IDLE: Duration = Duration::from_millis(250);
 /// The longest interval between two releases of memory.
 const MAX_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Runs a server, and releases the memory that only its start needed once the process is idle. Upstream servers start
-/// one after another, so this is repeated with growing intervals.
+/// Runs a server, and releases memory that only its start needed whenever the process is idle. This is repeated with
+/// growing intervals, because upstream servers start one after another.
 pub(crate) async fn releasing_memory<T>(work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
@@ -85,7 +85,7 @@ async fn release_memory() -> Infallible {
     }
 }
 
-/// Waits until the process is idle. Returns the CPU time it has used.
+/// Waits until the process is idle. Returns the CPU time that it has used.
 async fn until_idle() -> Option<u64> {
     let mut before = pages::cpu_ticks();
     loop {

@@ -1,4 +1,4 @@
-//! The terminal as logins use it: text, a question, the browser.
+//! The user interface of logins: the terminal and the browser.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use muster_exec::browser;
 
 use crate::output::{self, Printer};
 
-/// The user's terminal. Logins show their progress on the stream that the command does not print its
+/// The user's terminal. Progress of a login goes to a stream that the command does not print its
 /// result to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Terminal {
-    /// Progress goes to standard output: the login is the command.
+    /// Progress goes to standard output, because the command is the login.
     Stdout,
-    /// Progress goes to standard error: standard output belongs to the result of the command.
+    /// Progress goes to standard error, because standard output is for the result of the command.
     Stderr,
 }
 
@@ -24,7 +24,7 @@ impl LoginUi for Terminal {
 
     fn show(&self, text: &str) {
         match self {
-            // If standard output is closed, nobody reads it.
+            // Ignore errors: if standard output is closed, nobody reads it.
             Self::Stdout => drop(Printer::stdout().part(text)),
             Self::Stderr => output::to_stderr(text),
         }

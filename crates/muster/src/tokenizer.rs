@@ -1,17 +1,17 @@
-//! The tokenizer that counts what texts cost an agent: `o200k_base`.
+//! The tokenizer `o200k_base`, which counts the tokens that texts cost an agent.
 //!
-//! Its vocabulary is linked in as merges, a third of the size of the list of its tokens.
+//! Its vocabulary is linked into the program as merges, a third of the size of a list of its tokens.
 
 use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR};
 
 use crate::error::CommandError;
 
-/// The name of its vocabulary.
+/// The name of the vocabulary.
 pub(crate) const NAME: &str = "o200k_base";
 
-/// The tokens of one byte, then five columns: the low and the middle byte of the left part of every other token, those of
-/// its right part, and the high bits of both, four each. Both parts are ranks of earlier tokens. In columns, a package
-/// compresses it best.
+/// The tokens of one byte, followed by five columns for every other token: the low and the middle byte of its left
+/// part, the same of its right part, and the high bits of both, four each. Both parts are ranks of earlier tokens.
+/// Stored in columns, the data compresses best in a package.
 const MERGES: &[u8] = include_bytes!("tokenizer/o200k_base.merges");
 const BYTES: usize = 256;
 const COLUMNS: usize = 5;
@@ -35,7 +35,7 @@ impl Tokenizer {
     }
 }
 
-/// All tokens in the order of their ranks.
+/// Reconstructs all tokens in the order of their ranks; `None` if the data is damaged.
 fn tokens(merges: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (bytes, columns) = merges.split_at_checked(BYTES)?;
     let count = columns.len() / COLUMNS;
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// The merges of a vocabulary: each token is split as the encoder would merge it last.
+    /// Computes the merges of a vocabulary: splits each token into the two parts that the encoder merges last.
     fn merges(tokens: &[Vec<u8>]) -> Vec<u8> {
         let ranks: BTreeMap<&[u8], usize> =
             tokens.iter().enumerate().map(|(rank, token)| (token.as_slice(), rank)).collect();

@@ -1,11 +1,11 @@
 //! Sessions of browsers: a cookie that stands for the credentials of an operator.
 //!
-//! A command presents its credentials and receives a code; the browser that it opens exchanges the code, once, for a
-//! cookie. Each request with the cookie is admitted by the credentials behind it, so that a revoked token ends the
-//! session too.
+//! A command presents its credentials and receives a single-use code. The browser that it opens exchanges the code for
+//! a cookie. Each request with the cookie is authenticated with the stored credentials, so revoking a token also ends
+//! the sessions that it began.
 //!
-//! **Invariant:** a browser sends its cookies to every port of a host, and so to a server that another user runs on this
-//! machine. A session that began on a loopback address serves processes of the gateway's own user only.
+//! **Invariant:** a session that began on a loopback address is valid only for processes of the gateway's own user. A
+//! browser sends its cookies to every port of a host, so another user's server on this machine may receive the cookie.
 
 mod shared;
 
@@ -30,11 +30,11 @@ use crate::{
     store::StoreError,
 };
 
-/// How long a code may be exchanged, in seconds.
+/// How long a code is valid, in seconds.
 const CODE_TTL: u64 = 60;
 /// How long a session lasts, in seconds.
 const SESSION_TTL: u64 = 12 * 60 * 60;
-/// The number of codes and of sessions; the oldest make room.
+/// The maximum number of codes and of sessions. The oldest are evicted.
 const MAX_CODES: usize = 16;
 const MAX_SESSIONS: usize = 64;
 
@@ -47,8 +47,8 @@ pub struct BrowserSessions {
     state: Lock<State>,
     /// The sessions that all replicas share, if there are several.
     shared: Option<SharedSessions>,
-    /// The token of forms for callers without a session, where everybody on this machine is an operator. With replicas,
-    /// that of the first one is used by all.
+    /// The CSRF token for callers without a session, if every user of this machine is an operator. Replicas agree on
+    /// the token of whichever stores it first.
     shared_form_token: Secret,
 }
 
@@ -57,8 +57,8 @@ pub struct BrowserSessions {
 pub struct BrowserCaller {
     /// The caller.
     pub caller: Caller,
-    /// The token that forms must repeat. None for a program that presented its credentials itself: no web page can make
-    /// a browser do that.
+    /// The CSRF token that forms must repeat. `None` for a program that presented its credentials itself: no web page
+    /// can make a browser do that.
     pub form_token: Option<Secret>,
 }
 
@@ -69,7 +69,7 @@ struct State {
     sessions: BTreeMap<String, Session>,
 }
 
-/// The credentials that were presented, and where.
+/// The credentials behind a session, and the kind of address they were presented at.
 #[derive(Clone)]
 struct Login {
     credentials: HeaderMap,
@@ -84,7 +84,7 @@ struct Session {
 }
 
 impl BrowserSessions {
-    /// Sessions whose credentials `guard` checks.
+    /// Creates an empty set of sessions whose credentials `guard` checks.
     pub fn new(guard: Arc<dyn Authenticator>, clock: Clock) -> Result<Self, NoRandomness> {
         let shared_form_token = Secret::new(random::token()?);
         Ok(Self { guard, clock, state: Lock::default(), shared: None, shared_form_token })
@@ -96,7 +96,7 @@ impl BrowserSessions {
         Self { shared: Some(SharedSessions::new(state)), ..self }
     }
 
-    /// A code for the browser of an operator who presents credentials.
+    /// Returns a single-use code for the browser of the operator whose credentials are in `headers`.
     pub async fn begin(&self, headers: &HeaderMap, peer: &Peer) -> Result<Secret, Response<Bytes>> {
         self.operator(headers, peer).await?;
         let code = random::token().map_err(|error| internal(&error))?;
@@ -117,7 +117,8 @@ impl BrowserSessions {
         Ok(Secret::new(code))
     }
 
-    /// The value of a `Set-Cookie` header in exchange for a code; none if it is not valid. A code is good for one attempt.
+    /// Exchanges a code for the value of a `Set-Cookie` header; `None` if it is not valid. Any attempt consumes the
+    /// code.
     pub async fn redeem(
         &self,
         code: &str,
@@ -149,7 +150,7 @@ impl BrowserSessions {
         Ok(Some(set_cookie))
     }
 
-    /// The operator who sent a request, by the session of the browser or by credentials in the request.
+    /// Authenticates the operator of a request by the session cookie, or else by the credentials in the request.
     pub async fn admit(
         &self,
         headers: &HeaderMap,
@@ -167,7 +168,7 @@ impl BrowserSessions {
         Ok(BrowserCaller { caller, form_token })
     }
 
-    /// The session of a browser.
+    /// Returns the session of the request's cookie, if it is still valid for this peer.
     async fn session(
         &self,
         headers: &HeaderMap,
@@ -201,7 +202,7 @@ impl BrowserSessions {
         Ok(set_cookie(headers, peer, "", 0))
     }
 
-    /// The sessions, at any replica, newest first.
+    /// Lists the sessions of all replicas, newest first.
     pub(super) async fn list(&self) -> Result<Vec<BrowserSession>, StoreError> {
         let sessions = self.all().await?.into_iter();
         let sessions = sessions.filter(|(_, session)| !self.has_ended(&session.login, SESSION_TTL));
@@ -217,7 +218,7 @@ impl BrowserSessions {
         Ok(listed)
     }
 
-    /// Ends the session with an id, at any replica. Returns whether there was one.
+    /// Ends the session with an id, whichever replica began it. Returns whether there was one.
     pub(super) async fn end_by_id(&self, id: &str) -> Result<bool, StoreError> {
         let mut digests = self.all().await?.into_keys();
         match digests.find(|digest| session_id(digest) == id) {
@@ -277,7 +278,7 @@ fn presented(headers: &HeaderMap) -> HeaderMap {
     found.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Whether the client knows the gateway by a loopback address.
+/// Whether the `Host` header names a loopback address.
 fn is_loopback(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = match host.rsplit_once(':') {
@@ -287,7 +288,7 @@ fn is_loopback(headers: &HeaderMap) -> bool {
     LOOPBACK.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The name of the cookie. Gateways on other ports of the host have cookies of their own.
+/// The name of the cookie. It includes the port, because cookies are shared between the ports of a host.
 fn cookie_name(peer: &Peer) -> String {
     format!("muster-console-{}", peer.local.port())
 }

@@ -1,4 +1,4 @@
-//! The directory of those who may use the gateway, behind the port that core tools use.
+//! The caller directory: tokens, logins and browser sessions, behind the port that core tools use.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
     clock::Clock, principal_list::SharedPrincipalList, server::AuthServer, store::StoreError,
 };
 
-/// Who may use the gateway: its tokens, its logins and the browsers of its operators.
+/// The callers that may use the gateway: its tokens, its logins and the browser sessions of its operators.
 #[derive(Debug)]
 pub struct AccessDirectory {
     /// Whether callers are checked.
@@ -37,18 +37,18 @@ pub struct AccessDirectory {
     pub operators: SharedPrincipalList,
     /// The static tokens.
     pub tokens: TokenFile,
-    /// By which tokens expire.
+    /// The clock that decides whether a token has expired.
     pub clock: Clock,
     /// Logins, if the gateway requires them.
     pub logins: Option<AuthServer>,
     /// The logins that requests came from.
     pub recent: RecentLogins,
-    /// The sessions of browsers, as soon as there is a console.
+    /// The sessions of browsers, set once there is a console.
     pub browsers: OnceLock<Arc<BrowserSessions>>,
 }
 
 impl AccessDirectory {
-    /// The principal of a user by an email address or a subject, at the provider of logins.
+    /// The principal of a user, named by an email address or a subject at the identity provider.
     fn principal(&self, user: &str, query: &CallerQuery) -> Principal {
         let provider = self.logins.as_ref().map(AuthServer::issuer).unwrap_or_default();
         let (issuer, subject) = user.split_once('|').unwrap_or((provider, user));
@@ -94,7 +94,7 @@ impl CallerDirectory for AccessDirectory {
             (None, true) => {
                 let user = query.user.as_deref().unwrap_or("somebody");
                 let principal = Arc::new(self.principal(user, query));
-                // Groups or a client alone stand for anybody who has them.
+                // A query by groups or a client alone stands for any user who has them.
                 let is_refused =
                     |logins: &AuthServer| query.user.is_some() && !logins.allows(&principal);
                 if self.logins.as_ref().is_some_and(is_refused) {
@@ -109,7 +109,7 @@ impl CallerDirectory for AccessDirectory {
                 let role = if is_listed { Role::Operator } else { self.default_role() };
                 Admission { role, ..Admission::of(principal) }
             }
-            // The operator token stands for a login.
+            // An operator needs no login: the operator token replaces it.
             (None, false) if self.logins.is_some() && !query.operator => {
                 let text = "this gateway refuses callers without a login or a token: name a user or a token";
                 return Err(DirectoryError::Failed(text.to_owned()));
@@ -246,7 +246,7 @@ impl CallerDirectory for AccessDirectory {
 }
 
 impl AccessDirectory {
-    /// What all replicas have seen of each login.
+    /// The logins that any replica has seen, merged by their session ids.
     async fn seen_by_all(&self) -> Result<Vec<SeenLogin>, StoreError> {
         let mut seen = self.recent.of_others().await?;
         for (_, own) in self.recent.list() {
@@ -255,8 +255,8 @@ impl AccessDirectory {
         Ok(seen.into_values().collect())
     }
 
-    /// Whether a login that was seen has not ended, as far as the gateway can know. The id of its record is known if this
-    /// replica has seen it.
+    /// Whether a login is still active, as far as the gateway can tell. `login` is the id of its record, known only if
+    /// this replica has seen the login.
     async fn is_present(&self, login: Option<&str>, seen: &SeenLogin) -> Result<bool, StoreError> {
         match (&self.logins, login) {
             (Some(logins), Some(login)) if has_record(seen) => logins.has_login(login).await,
@@ -275,12 +275,13 @@ impl AccessDirectory {
     }
 }
 
-/// Whether the gateway issued the token of a login, and so has a record of it. Tokens of other issuers name no client.
+/// Whether the gateway issued the token of a login and has a record of it. Logins by tokens of other issuers have no
+/// client.
 const fn has_record(seen: &SeenLogin) -> bool {
     seen.client.is_some()
 }
 
-/// Runs work that waits for files off the threads that serve requests.
+/// Runs blocking file operations on a thread that serves no requests.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TokenFileError> + Send + 'static,
 ) -> Result<T, DirectoryError> {

@@ -1,8 +1,9 @@
-//! The file by which the user's own programs prove to a gateway on this machine whose they are.
+//! The operator file: tokens by which the user's own programs authenticate at a gateway on this machine.
 //!
-//! A gateway writes two random tokens to a file that only its user can read, named by its port, and removes it when it
-//! ends: one makes a command its operator, the other admits a client that serves an agent. Both are sent only to the
-//! addresses in the file: another user's program can listen on the same port of another loopback address.
+//! A gateway writes two random tokens to a file that only its user can read and that is named after its port. One token
+//! makes a command an operator, the other admits a client that serves an agent. The gateway removes the file when it
+//! ends. Both tokens are sent only to the addresses in the file, because another user's program can listen on the same
+//! port of another loopback address.
 
 use std::{
     fs, io,
@@ -70,17 +71,17 @@ impl OperatorFile {
         Ok(Self { path, operator, local })
     }
 
-    /// The operator token, for comparison with what callers present.
+    /// The operator token, to compare with the tokens that callers present.
     pub const fn operator(&self) -> &Secret {
         &self.operator
     }
 
-    /// The token of the user's own clients, for the same purpose.
+    /// The token of the user's own clients, to compare with the tokens that callers present.
     pub const fn local(&self) -> &Secret {
         &self.local
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -88,7 +89,7 @@ impl OperatorFile {
 
 impl Drop for OperatorFile {
     fn drop(&mut self) {
-        // The next gateway on this port may have replaced it.
+        // Another gateway on this port may have replaced the file: remove it only if it is still ours.
         let is_ours = load(&self.path).is_some_and(|record| record.operator == self.operator);
         if is_ours {
             let _removed = fs::remove_file(&self.path);
@@ -106,7 +107,7 @@ pub struct OperatorCredentials {
 }
 
 impl OperatorCredentials {
-    /// The credentials for the gateway at a host and port, if there is such a gateway of this user.
+    /// Finds the credentials for the gateway at a host and port, if this user runs one there.
     pub fn find(state: &Path, host: &str, port: u16) -> Option<Self> {
         let wanted = match host.to_ascii_lowercase().as_str() {
             "localhost" => None,
@@ -123,7 +124,7 @@ impl OperatorCredentials {
     }
 }
 
-/// The token by which a gateway of this user that listens on an address admits the user's own clients.
+/// The token by which the gateway at an address admits the clients of its user, if this user runs it.
 pub fn local_token(state: &Path, address: SocketAddr) -> Option<BearerToken> {
     let ip = Some(address.ip().to_canonical()).filter(IpAddr::is_loopback)?;
     let record = load(&path(state, address.port()))?;

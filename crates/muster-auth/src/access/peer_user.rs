@@ -1,9 +1,11 @@
 //! The user whose process is at the other end of a loopback connection.
 //!
-//! The kernel knows it: `sock_diag` answers for one connection, and where it is not available `/proc/net/tcp` lists all.
+//! The kernel knows the owner of a socket: `sock_diag` looks up one connection. Where it is not available,
+//! `/proc/net/tcp` lists all connections.
 //!
-//! **Invariant:** a socket that its process has closed is nobody's. The kernel reports user 0 for such a socket, so that
-//! one whose inode is gone must not be believed: anybody could send a request, close the connection and be root.
+//! **Invariant:** a socket that its process has closed has no owner. The kernel reports user 0 for such a socket, so
+//! the user counts only while the socket has an inode. Otherwise any user could send a request, close the connection
+//! and pass for root.
 
 use std::{
     fs::File,
@@ -30,7 +32,7 @@ impl SocketOwner {
     }
 }
 
-/// The user id of the process that connected from `remote` to `local`; none if it is not known.
+/// Looks up the user id of the process that connected from `remote` to `local`; `None` if it is not known.
 pub fn lookup(remote: SocketAddr, local: SocketAddr) -> Option<u32> {
     let (remote, local) = (canonical(remote), canonical(local));
     match by_sock_diag(remote, local) {
@@ -49,7 +51,7 @@ const RESPONSE: usize = HEADER + 72;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const TCP: u8 = 6;
-/// Of TCP's states, all but `TIME_WAIT` and `LISTEN`.
+/// The TCP states of a connection: all but `TIME_WAIT` and `LISTEN`.
 const IS_CONNECTED: [u8; 7] = [1, 2, 3, 4, 5, 8, 11];
 
 /// Asks the kernel for one socket. `None` if it is not found or the kernel cannot be asked.
@@ -65,7 +67,7 @@ fn by_sock_diag(remote: SocketAddr, local: SocketAddr) -> Option<SocketOwner> {
     let request = request(remote, &id);
     sendto(&kernel, &request, SendFlags::empty(), &netlink::SocketAddrNetlink::new(0, 0)).ok()?;
     let mut response = [0; 512];
-    // The kernel has queued its response when the request returns.
+    // The kernel queues its response before `sendto` returns, so there is nothing to wait for.
     let (length, _) = recv(&kernel, &mut response, RecvFlags::DONTWAIT).ok()?;
     owner(response.get(..length)?, &id)
 }
@@ -133,7 +135,7 @@ fn by_proc(remote: SocketAddr, local: SocketAddr) -> Option<u32> {
             lines.skip(1).find_map(|line| entry(&line, &client, &gateway))
         })
     };
-    // User and inode of a line are not read at once: only a socket that is still open afterwards has both.
+    // The kernel does not read user and inode of a line atomically: trust them only if a second read finds the same.
     let owner = find()?;
     (find() == Some(owner)).then(|| owner.user()).flatten()
 }
@@ -191,7 +193,7 @@ mod tests {
             assert_eq!(by_proc(ends.0, ends.1), Some(own), "{host}");
             assert_eq!(lookup(ends.1, SocketAddr::new(ends.0.ip(), 1)), None, "{host}");
             drop(client);
-            // The kernel calls the closed socket root's.
+            // The kernel reports root as the owner of the closed socket.
             assert_eq!(lookup(ends.0, ends.1), None, "{host}");
             assert_eq!(by_proc(ends.0, ends.1), None, "{host}");
         }

@@ -1,6 +1,6 @@
 //! The logins that requests came from since the gateway started.
 //!
-//! The storage of logins cannot be listed. This is what each replica has seen, and tells the others.
+//! The storage of logins cannot be listed, so each replica records the logins it sees and shares them with the others.
 
 mod shared;
 
@@ -20,9 +20,9 @@ use self::shared::SharedLogins;
 pub(super) use self::shared::add;
 use crate::{lock::Lock, random, store::StoreError};
 
-/// The number of logins that are remembered; the one that was not used for longest makes room.
+/// The maximum number of logins that are remembered. The least recently used is evicted.
 const MAX_LOGINS: usize = 1_000;
-/// The length of an id: enough of a digest to be unique, too little to be a credential.
+/// The length of an id: long enough to be unique, too short to serve as a credential.
 const ID: usize = 12;
 
 /// The logins of recent requests. Clones share them.
@@ -31,9 +31,9 @@ pub struct RecentLogins(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By the ids of their records.
+    /// The logins, by the ids of their records.
     seen: Lock<BTreeMap<Arc<str>, SeenLogin>>,
-    /// A request was recorded that other replicas do not know of.
+    /// Signals that a request was recorded that other replicas do not know of.
     recorded: Notify,
     /// What other replicas have seen.
     shared: OnceLock<SharedLogins>,
@@ -71,7 +71,7 @@ impl RecentLogins {
         logins.insert(Arc::clone(&principal.login), seen);
     }
 
-    /// The logins with the ids of their records, those of the last request first.
+    /// Lists the logins with the ids of their records, the most recently used first.
     pub(super) fn list(&self) -> Vec<(Arc<str>, SeenLogin)> {
         let logins = self.0.seen.lock();
         let mut all: Vec<_> =
@@ -80,7 +80,7 @@ impl RecentLogins {
         all
     }
 
-    /// The login with an id.
+    /// Finds the login with a session id.
     pub(super) fn login(&self, id: &str) -> Option<(Arc<str>, SeenLogin)> {
         let logins = self.0.seen.lock();
         let found = logins.iter().find(|(_, seen)| seen.id == id);
@@ -94,11 +94,11 @@ impl RecentLogins {
 
     /// Shares the logins with other replicas, once: see [`publish`](Self::publish).
     pub fn share(&self, link: Arc<dyn ReplicaLink>) {
-        // Only a second call finds it set.
+        // `set` fails only on a second call; the first link stays.
         drop(self.0.shared.set(SharedLogins::new(link)));
     }
 
-    /// Tells other replicas of the requests to this one.
+    /// Publishes the logins that this replica has seen. Never returns.
     pub async fn publish(&self) -> Infallible {
         match self.0.shared.get() {
             Some(shared) => {
@@ -109,7 +109,7 @@ impl RecentLogins {
         }
     }
 
-    /// The logins that other replicas have seen, by the ids of their sessions.
+    /// Loads the logins that other replicas have seen, by the ids of their sessions.
     pub(super) async fn of_others(&self) -> Result<BTreeMap<String, SeenLogin>, StoreError> {
         match self.0.shared.get() {
             Some(shared) => shared.of_others().await,
@@ -118,12 +118,12 @@ impl RecentLogins {
     }
 }
 
-/// The id of the session of a login.
+/// The session id of a login.
 pub(crate) fn login_session_id(login: &str) -> String {
     session_id(&random::digest_of(login))
 }
 
-/// The id of the session with this digest.
+/// The session id for a digest.
 pub(super) fn session_id(digest: &str) -> String {
     digest.chars().take(ID).collect()
 }

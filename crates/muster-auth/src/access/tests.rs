@@ -162,7 +162,7 @@ async fn a_static_token_is_a_principal_with_its_toolset() {
     let sent = bearer(admin.reveal());
     let admitted = rig.admit(peer("192.0.2.1:5", None), &[("authorization", &sent)]).await.unwrap();
     assert_eq!(admitted.role, Role::Operator);
-    // A wrong token is not ignored, even where none would be needed.
+    // An invalid token is refused even if the caller would be admitted without one.
     for wrong in ["Bearer mst_x", "bearer  mst_"] {
         let refused = rig.admit(peer("127.0.0.1:5", Some(0)), &[("authorization", wrong)]).await;
         assert_eq!(refused.map(drop), Err(StatusCode::UNAUTHORIZED), "{wrong}");

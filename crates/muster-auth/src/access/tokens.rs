@@ -1,6 +1,6 @@
 //! Static tokens: named bearer tokens for clients that cannot log in.
 //!
-//! The file holds digests: a token is shown once, when it is created. A running gateway reads the file again when it
+//! The file holds digests only: a token is shown once, when it is created. A running gateway reloads the file after it
 //! has been replaced.
 
 mod usage;
@@ -36,12 +36,12 @@ use crate::{
     secret::Secret,
 };
 
-/// The beginning of every token, by which scanners recognize one that was published by mistake.
+/// The prefix of every token, by which secret scanners recognize a leaked one.
 pub const TOKEN_PREFIX: &str = "mst_";
 
 const MAX_NAME: usize = 64;
 
-/// How long a change waits for that of another process.
+/// How long a change waits for the lock while another process changes the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
@@ -49,7 +49,7 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticToken {
-    /// Its name, by which policies, logs and `revoke` know it.
+    /// Its name, which policies, logs and `revoke` use.
     pub name: String,
     /// The SHA-256 digest of the token.
     pub digest: String,
@@ -84,10 +84,10 @@ pub enum TokenFileError {
         /// The cause.
         source: io::Error,
     },
-    /// The name has other characters, or too many.
+    /// The name has invalid characters, or too many.
     #[error("`{0}` is not a token name: use 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`")]
     InvalidName(String),
-    /// There is a token of this name.
+    /// A token of this name exists.
     #[error("there is a token named `{0}` already")]
     Exists(String),
 }
@@ -110,7 +110,7 @@ impl TokenFile {
         Self { path: config.join("tokens.json"), clock }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -127,7 +127,7 @@ impl TokenFile {
         Ok(tokens)
     }
 
-    /// When tokens were last used, in seconds since 1970, by their digests. A minute late at most.
+    /// When tokens were last used, in seconds since 1970, by their digests. Up to a minute out of date.
     fn last_used(&self) -> BTreeMap<String, u64> {
         usage::read(&self.path)
     }
@@ -147,7 +147,7 @@ impl TokenFile {
         Ok(self.load()?.into_iter().map(described).collect())
     }
 
-    /// Creates a token and returns it. It cannot be shown again. Blocks while another process changes the file.
+    /// Creates a token and returns its secret, which is not stored. Blocks while another process changes the file.
     pub fn create(&self, draft: &TokenDraft) -> Result<Secret, TokenFileError> {
         let TokenDraft { name, lifetime, toolset, operator } = draft;
         let is_known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -200,8 +200,8 @@ impl TokenFile {
         private_file::write(&self.path, &format!("{text}\n")).map_err(failed)
     }
 
-    /// Locks the tokens: two commands at once must not lose one. The lock is on a file that other users cannot open, so
-    /// that they cannot hold it.
+    /// Locks the file, so that concurrent changes do not overwrite each other. The lock is taken on a separate file
+    /// that other users cannot open, so that they cannot hold it.
     #[expect(clippy::disallowed_methods, reason = "callers in a runtime use a blocking thread")]
     fn lock(&self) -> io::Result<File> {
         let path = self.path.with_extension("lock");
@@ -236,11 +236,11 @@ pub struct StaticTokens {
 #[derive(Debug, Default)]
 struct KnownTokens {
     version: Option<FileVersion>,
-    /// By digest: the time of a lookup says nothing about the token.
+    /// Keyed by digest, so that the time of a lookup reveals nothing about the token.
     by_digest: BTreeMap<String, Arc<StaticToken>>,
 }
 
-/// Identifies the content of a file, which is only ever replaced.
+/// Inode, size and modification time. They identify the content of a file that is only ever replaced as a whole.
 type FileVersion = (u64, u64, i64, i64);
 
 impl StaticTokens {
@@ -256,7 +256,7 @@ impl StaticTokens {
         self.known.lock().by_digest.is_empty()
     }
 
-    /// The token with this secret, unless it has expired or been revoked.
+    /// Finds the token with this secret, unless it has expired or been revoked.
     pub fn find(&self, secret: &str) -> Option<Arc<StaticToken>> {
         self.by_digest(&random::digest_of(secret))
     }
@@ -272,16 +272,16 @@ impl StaticTokens {
         (!token.is_expired(self.file.clock.now())).then_some(token)
     }
 
-    /// The token with this secret, whose use is recorded. Must be called in a runtime.
+    /// Finds the token with this secret and records its use. Must be called in a runtime.
     pub(crate) fn present(&self, secret: &str) -> Option<Arc<StaticToken>> {
         let token = self.find(secret)?;
         self.usage.record(&token.digest, self.file.clock.now());
         Some(token)
     }
 
-    /// Reads the file if it has been replaced. Without a readable file no token is valid.
+    /// Reloads the file if it has been replaced. If the file cannot be read, no token is valid.
     fn refresh(&self) {
-        // Follows links: Kubernetes replaces the target when a mounted Secret changes.
+        // `metadata` follows links: Kubernetes replaces the target when a mounted Secret changes.
         let found = fs::metadata(self.file.path()).ok();
         let version =
             found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec()));

@@ -1,6 +1,6 @@
 //! The gateway's credentials for token exchange, as a server's `clientCredentialsSecretRef` names them.
 //!
-//! Outside a cluster a secret is a folder with a file for each key, the way clusters mount secrets.
+//! Outside a cluster, a secret is a folder with one file per key, as Kubernetes mounts Secrets.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ const SECRET_KEY: &str = "client-secret";
 /// The location of the secrets that settings and definitions refer to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SecretLocation<'a> {
-    /// A cluster, in place of the folder.
+    /// The cluster, used instead of the folder.
     pub cluster: Option<&'a dyn SecretSource>,
     /// A folder of the configuration directory.
     pub folder: Option<&'a Path>,
@@ -83,7 +83,7 @@ fn value(folder: &Path, key: &str) -> Result<String, LoginError> {
     Ok(text.trim().to_owned())
 }
 
-/// Refuses a name that would lead to another folder.
+/// Refuses a name that would escape the folder.
 fn checked(name: &str) -> Result<&str, LoginError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !name.is_empty() && !name.starts_with('.') && name.chars().all(allowed) {

@@ -10,11 +10,12 @@ use crate::{
     secret::Secret,
 };
 
-/// A token is refreshed when less than this is left of it, or half of a shorter lifetime.
+/// A token is refreshed this many seconds before it expires, or after half of its lifetime if that is later.
 const REFRESH_BEFORE: u64 = 5 * 60;
-/// A token is not sent any more when less than this is left of it, or a tenth of a shorter lifetime.
+/// A token is no longer sent this many seconds before it expires, or in the last tenth of its lifetime if that is
+/// shorter.
 const MARGIN: u64 = 30;
-/// The lifetime of a token whose issuer names none.
+/// The lifetime in seconds that is assumed if the issuer names none.
 const DEFAULT_LIFETIME: u64 = 3600;
 /// How many refresh tokens of earlier logins are remembered for revocation.
 const MAX_SUPERSEDED: usize = 8;
@@ -54,12 +55,12 @@ pub(super) struct AccessToken {
 }
 
 impl AccessToken {
-    /// Whether it need not be refreshed yet.
+    /// Whether the token does not need a refresh yet.
     pub(super) fn is_fresh(&self, now: u64) -> bool {
         now + REFRESH_BEFORE.min(self.lifetime / 2) < self.expires
     }
 
-    /// Whether it may still be sent.
+    /// Whether the token may still be sent.
     pub(super) fn is_valid(&self, now: u64) -> bool {
         now + MARGIN.min(self.lifetime / 10) < self.expires
     }
@@ -82,7 +83,7 @@ impl Grant {
         match before.and_then(|before| before.refresh) {
             Some(used) => {
                 let next = refresh_token.unwrap_or_else(|| used.clone());
-                // A refresh token is good for one use: replace it wherever it is shared.
+                // A refresh token can be used only once: replace it wherever it is shared.
                 let sharing =
                     self.access.values_mut().filter(|other| other.refresh.as_ref() == Some(&used));
                 sharing.for_each(|other| other.refresh = Some(next.clone()));
@@ -97,7 +98,7 @@ impl Grant {
         }
     }
 
-    /// The resources of logins to a server when it had another address.
+    /// The resources of logins to a server from before its address changed.
     pub(super) fn former_resources(&self, server: &str, resource: &str) -> Vec<String> {
         let is_former = |(known, token): &(&String, &AccessToken)| {
             *known != resource && token.server.as_deref() == Some(server)
@@ -111,8 +112,8 @@ impl Grant {
         own.or(self.refresh.as_ref())
     }
 
-    /// Takes over the tokens of an earlier login for other resources: logins at two servers of one issuer
-    /// do not end each other.
+    /// Adopts the tokens that an earlier login has for other resources, so that logins at two servers of one
+    /// issuer do not end each other.
     pub(super) fn merge_earlier(&mut self, earlier: Self) {
         let Self { refresh, superseded, access, .. } = earlier;
         self.superseded = superseded;

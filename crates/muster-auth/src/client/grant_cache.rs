@@ -1,7 +1,7 @@
 //! The cache of grants, with single-flight refresh.
 //!
-//! A refresh token is good for one use, so concurrent requests wait for one refresh. With shared storage
-//! the same holds between gateways: one that changes a grant holds a lease on it, and loads it first.
+//! A refresh token can be used only once, so concurrent requests wait for a single refresh. With shared storage
+//! this includes other gateways: a gateway acquires a lease on a grant and reloads it before it changes it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +23,8 @@ use crate::{
 
 /// How long an unused grant is stored.
 pub(super) const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How many seconds a grant from shared storage is used without a look at the storage. A logout at
-/// another gateway takes effect after this time.
+/// How many seconds a grant from shared storage is cached. A logout at another gateway takes effect within
+/// this time.
 const SHARED_TTL: u64 = 5;
 
 /// One owner's grant of one issuer.
@@ -33,7 +33,7 @@ pub(super) struct GrantCacheEntry {
     grant: Lock<Option<Grant>>,
     /// When it was last synchronized with the storage, in seconds since 1970.
     synced: Lock<u64>,
-    /// Held while the grant is loaded or refreshed, so that one caller does it for all.
+    /// Held while the grant is loaded or refreshed, so that concurrent callers share one load or refresh.
     refreshing: Mutex<()>,
 }
 
@@ -74,7 +74,7 @@ impl GrantCacheEntry {
 }
 
 impl OAuthClient {
-    /// The cache entry of an owner's grant of an issuer, loaded from the storage.
+    /// Returns the cache entry of an owner's grant of an issuer, loading the grant from the storage if necessary.
     pub(super) async fn entry(&self, owner: &Owner, issuer: &str) -> Arc<GrantCacheEntry> {
         let entry = {
             let mut grants = self.grants.lock();
@@ -99,7 +99,7 @@ impl OAuthClient {
         stored.inspect_err(|error| tracing::warn!("cannot load the tokens of a login: {error}"))
     }
 
-    /// Loads a grant again if another gateway may have refreshed, extended or ended it.
+    /// Reloads a grant if the cached one is stale: another gateway may have refreshed, extended or ended it.
     async fn sync(&self, owner: &Owner, entry: &GrantCacheEntry) {
         let Some(issuer) = entry.get().map(|grant| grant.issuer) else { return };
         let _loading = entry.refreshing.lock().await;
@@ -110,7 +110,8 @@ impl OAuthClient {
         }
     }
 
-    /// The grant as it is stored now; the cached one while the storage is not available. The caller holds the lease.
+    /// Returns the grant as it is stored now, or the cached one if the storage is not available. The caller holds the
+    /// lease.
     async fn current(&self, owner: &Owner, entry: &GrantCacheEntry, issuer: &str) -> Option<Grant> {
         if self.vault.is_shared()
             && let Ok(stored) = self.load(owner, issuer).await
@@ -129,7 +130,7 @@ impl OAuthClient {
         if let Some(earlier) = self.current(owner, &entry, &grant.issuer).await {
             match earlier.identity == grant.identity {
                 true => grant.merge_earlier(earlier),
-                // Tokens of another client id are useless to this one.
+                // Tokens that were issued to another client id cannot be used with this one.
                 false => self.revoke(&earlier).await,
             }
         }
@@ -158,7 +159,7 @@ impl OAuthClient {
                 "cannot store the tokens of a login, they live in this process only: {error}"
             );
         }
-        // The index is written each time, so that it never expires before the grant.
+        // Write the index every time, so that it never expires before the grant.
         self.index_issuer(owner, &issuer).await;
     }
 
@@ -194,7 +195,7 @@ impl OAuthClient {
         }
     }
 
-    /// Removes the logins that an owner has to a server at another address than now; false if there are none.
+    /// Removes an owner's logins to a server from before its address changed. Returns whether there were any.
     pub(super) async fn drop_former_logins(
         &self,
         owner: &Owner,
@@ -206,7 +207,7 @@ impl OAuthClient {
         let Some(cached) = entry.get().filter(has_former) else { return false };
         let _refreshing = entry.refreshing.lock().await;
         let key = grant_key(owner, &cached.issuer);
-        // Without the lease they are removed next time.
+        // Without the lease, leave their removal to the next call.
         let Some(until) = self.acquire_lease(&key, LEASE_TIMEOUT).await else { return true };
         // The cached grant may be old: the user may have logged in again at another gateway.
         let grant = self.current(owner, entry, &cached.issuer).await;
@@ -218,7 +219,7 @@ impl OAuthClient {
         has_moved
     }
 
-    /// Removes the logins to a server at another address from a grant. The caller holds the lease.
+    /// Removes the logins to a server at its former address from a grant. The caller holds the lease.
     async fn remove_former(
         &self,
         owner: &Owner,
@@ -251,7 +252,7 @@ impl OAuthClient {
         }
     }
 
-    /// An access token for a resource, refreshed if it expires soon or was `refused`.
+    /// Returns an access token for a resource, refreshed if it expires soon or was `refused`.
     pub(super) async fn token(
         self: &Arc<Self>,
         owner: &Owner,
@@ -267,7 +268,7 @@ impl OAuthClient {
         }
         let (this, owner, entry) = (Arc::clone(self), owner.clone(), Arc::clone(entry));
         let (resource, refused) = (resource.to_owned(), refused.cloned());
-        // The caller may be cancelled, but the tokens that replace a used refresh token must be stored.
+        // Spawned, because the caller may be cancelled: the tokens that replace a used refresh token must be stored.
         let refreshing = self.tasks.spawn(async move {
             this.single_flight_refresh(&owner, &entry, &resource, refused.as_ref()).await
         });
@@ -326,7 +327,7 @@ impl OAuthClient {
         cached: Grant,
         resource: &str,
     ) -> Result<BearerToken, LoginError> {
-        // Other resources may have new tokens, too, which must not be overwritten.
+        // Reload the grant: other resources may have new tokens, which must not be overwritten.
         let mut grant =
             self.current(owner, entry, &cached.issuer).await.ok_or(LoginError::Required)?;
         if differ(&cached, &grant, resource)
@@ -336,7 +337,7 @@ impl OAuthClient {
         }
         let refresh = grant.refresh_for(resource).cloned().ok_or(LoginError::Required)?;
         let mut response = self.request_refresh(&grant, &refresh, resource).await;
-        // The refresh token of the last login may work where the resource's own is used up.
+        // The refresh token of the last login may still work if the resource's own is no longer valid.
         if let (Err(TokenRequestError::Grant(_)), Some(last)) = (&response, grant.refresh.clone())
             && last != refresh
         {
@@ -376,7 +377,8 @@ impl OAuthClient {
         endpoint.request(&self.http, &fields, &[refresh.reveal()]).await
     }
 
-    /// Removes what the issuer does not refresh any more: one resource, or the whole grant.
+    /// Removes the token of a resource that the issuer refuses to refresh. If it was the last token of the grant, removes
+    /// the whole grant.
     async fn end_grant(
         &self,
         owner: &Owner,
@@ -400,7 +402,8 @@ impl OAuthClient {
     }
 }
 
-/// Whether a grant was refreshed. Some issuers return the same refresh token again.
+/// Whether two versions of a grant have different tokens for a resource. Some issuers return the same refresh token
+/// again, so the access token is compared too.
 fn differ(left: &Grant, right: &Grant, resource: &str) -> bool {
     let tokens = |grant: &Grant| {
         let access = grant.access.get(resource).map(|token| token.token.clone());
@@ -413,7 +416,7 @@ fn grant_key(owner: &Owner, issuer: &str) -> String {
     format!("backend/login/{}/{}", owner_digest(owner), digest_of(issuer))
 }
 
-/// A digest of an owner that reveals nothing and cannot collide between subjects and sessions.
+/// A digest of an owner. It reveals nothing, and a subject and a session never have the same digest.
 pub(super) fn owner_digest(owner: &Owner) -> String {
     match owner {
         Owner::Subject(id) => digest_of(&format!("subject {id}")),

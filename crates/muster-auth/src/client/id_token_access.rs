@@ -1,5 +1,5 @@
-//! Access by the ID token of the user's login to the gateway: forwarded to a server that trusts the same
-//! issuer, or exchanged for an access token of the server's own issuer (RFC 8693).
+//! Access by the ID token of the user's login to the gateway. The token is forwarded to a server that trusts the
+//! same issuer, or exchanged for an access token of the server's own issuer (RFC 8693).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// How many seconds a token must still be valid to be sent.
 const MARGIN: u64 = 30;
-/// The lifetime of a token whose issuer names none, in seconds.
+/// The lifetime in seconds that is assumed if the issuer names none.
 const DEFAULT_LIFETIME: u64 = 3600;
 
 /// The source of a user's ID token.
@@ -47,7 +47,7 @@ impl UserIdToken {
         Self { client: Arc::clone(client), owner: person.owner.clone(), issuer, id_tokens }
     }
 
-    /// An ID token that does not expire within the margin. `purpose` is named in errors.
+    /// Returns an ID token that does not expire within the margin. `purpose` is named in errors.
     async fn token(&self, purpose: &str) -> Result<BearerToken, LoginError> {
         let refuse = |text: String| Err(LoginError::Refused(text));
         let own = match &self.id_tokens {
@@ -61,7 +61,7 @@ impl UserIdToken {
                     self.client.id_token_of_grants(&self.owner, self.issuer.as_deref()).await;
                 match (other, own) {
                     (Ok(Some(other)), _) => other,
-                    // An unavailable provider or storage has not refused: report it as retryable.
+                    // An unavailable provider or storage is not a refusal: report it as retryable.
                     (_, Err(error)) | (Err(error), _) => return Err(error),
                     (Ok(None), Ok(_)) => {
                         return refuse(format!("no ID token available for {purpose}"));
@@ -78,8 +78,8 @@ impl UserIdToken {
 }
 
 impl OAuthClient {
-    /// The ID token of a login at some server. For a user with a login to the gateway it must be from the
-    /// same issuer: other issuers did not issue it to be passed on.
+    /// Returns the ID token of a login at some server. For a user with a login to the gateway it must be from the
+    /// same issuer: other issuers did not issue their tokens to be forwarded.
     async fn id_token_of_grants(
         &self,
         owner: &Owner,
@@ -138,7 +138,7 @@ pub(super) struct ExchangedToken {
     exchange: TokenExchange,
     scopes: String,
     cached: Lock<Option<CachedToken>>,
-    /// Held during an exchange, so that one caller does it for all.
+    /// Held during an exchange, so that concurrent callers share one.
     exchanging: Mutex<()>,
 }
 
@@ -191,7 +191,7 @@ impl ExchangedToken {
         let expires = self.user.client.clock.now().saturating_add(lifetime);
         let token = BearerToken::new(response.access_token.reveal().as_str());
         let cached = CachedToken { token: token.clone(), expires, subject: subject.clone() };
-        // A statement of its own: in a condition the lock would be held to the end of the block.
+        // A separate statement: as part of the condition, the lock would be held until the end of the block.
         let before = self.cached.lock().replace(cached);
         if before.is_some_and(|before| before.subject != subject) {
             tracing::debug!("an exchanged token belongs to another subject than the one before");

@@ -1,4 +1,4 @@
-//! The index of the issuers that an owner has grants of: the storage cannot be listed.
+//! The index of the issuers that an owner has grants of. It exists because the storage cannot be listed.
 
 use muster_core::call::Owner;
 
@@ -14,7 +14,7 @@ impl OAuthClient {
     pub(super) async fn issuers_of(&self, owner: &Owner) -> Result<Vec<String>, StoreError> {
         let stored: Option<Vec<String>> = self.vault.get(&index_key(owner)).await?;
         let mut issuers = stored.unwrap_or_default();
-        // Those that could not be added to the index.
+        // Include those that could not be added to the index.
         for issuer in self.cached_issuers(owner) {
             if !issuers.contains(&issuer) {
                 issuers.push(issuer);
@@ -32,7 +32,7 @@ impl OAuthClient {
         own.map(|((_, issuer), _)| issuer.clone()).collect()
     }
 
-    /// Adds an issuer to the index, and renews its TTL. The index stays as it is if it cannot be read.
+    /// Adds an issuer to the index and renews the TTL of the index. Leaves an index unchanged that cannot be read.
     pub(super) async fn index_issuer(&self, owner: &Owner, issuer: &str) {
         let key = index_key(owner);
         let _writing = self.index_locks.lock(&key).await;

@@ -1,4 +1,4 @@
-//! Leases on stored values: of the gateways that share a storage, one at a time changes a value.
+//! Leases on stored values: only one of the gateways that share a storage changes a value at a time.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::OAuthClient;
 /// How long a gateway may hold a lease.
 const LEASE_TTL: Duration = Duration::from_secs(20);
 const LEASE_POLL: Duration = Duration::from_millis(100);
-/// How long to wait for a lease: one that is not released ends earlier by itself.
+/// How long to wait for a lease: longer than `LEASE_TTL`, so that the lease of a crashed gateway expires first.
 pub(super) const LEASE_TIMEOUT: Duration = LEASE_TTL.saturating_add(Duration::from_secs(2));
 
 impl OAuthClient {
-    /// Acquires the lease on a value, and returns when it runs out; `None` if another gateway holds it until the timeout. Where
-    /// the storage is not shared or not available, there is nobody to wait for.
+    /// Acquires the lease on a value and returns when it expires; `None` if another gateway holds it until the timeout.
+    /// Succeeds at once if the storage is not shared or not available.
     pub(super) async fn acquire_lease(&self, key: &str, timeout: Duration) -> Option<Instant> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -31,7 +31,7 @@ impl OAuthClient {
         }
     }
 
-    /// Releases a lease. One that has run out may be another gateway's by now.
+    /// Releases a lease, unless it has expired: another gateway may hold it by now.
     pub(super) async fn release_lease(&self, key: &str, until: Instant) {
         if self.vault.is_shared()
             && Instant::now() < until

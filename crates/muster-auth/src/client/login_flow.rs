@@ -29,7 +29,7 @@ const FLOW_TTL: Duration = Duration::from_secs(10 * 60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const INCOMPLETE: &str = "Sign-in could not be completed";
 
-/// A login that waits for its callback. It is in the storage, because the callback may reach another
+/// A login that waits for its callback. It is kept in the storage, because the callback may reach another
 /// gateway.
 #[derive(Debug, Serialize, Deserialize)]
 struct LoginFlow {
@@ -47,10 +47,10 @@ struct LoginFlow {
     verifier: Secret,
     resource: String,
     scope: String,
-    /// The issuer's page, if the browser must be the owner's.
+    /// The issuer's page, if only the owner's browser may open the login link.
     #[serde(default)]
     bound_url: Option<String>,
-    /// The issuer's page, if the link leads there through the gateway in any browser.
+    /// The issuer's page, if any browser may open the login link.
     #[serde(default)]
     unbound_url: Option<String>,
 }
@@ -58,7 +58,7 @@ struct LoginFlow {
 /// A login whose link leads through the gateway.
 #[derive(Debug)]
 pub(super) struct LinkedFlow {
-    /// The id of the owner, if the browser must be theirs.
+    /// The id of the owner, if only their browser may open the link.
     pub(super) owner: Option<String>,
     /// The issuer's page.
     pub(super) url: String,
@@ -163,7 +163,7 @@ impl OAuthClient {
         }
     }
 
-    /// The login of a state, if its link leads through the gateway.
+    /// Finds the login with a state, if its link leads through the gateway.
     pub(super) async fn linked_flow(&self, state: &str) -> Result<Option<LinkedFlow>, StoreError> {
         let flow: Option<LoginFlow> = self.vault.get(&flow_key(state)).await?;
         Ok(flow.and_then(|flow| match (flow.bound_url, flow.unbound_url) {
@@ -172,12 +172,12 @@ impl OAuthClient {
         }))
     }
 
-    /// Remembers the page that the browser goes to after the login.
+    /// Stores the page that the browser is redirected to after the login.
     pub(super) async fn set_redirect(&self, state: &str, url: &str) -> Result<(), StoreError> {
         self.vault.put(&redirect_key(state), &url, FLOW_TTL).await
     }
 
-    /// The page that the browser goes to after a login.
+    /// Takes the page that the browser is redirected to after the login.
     pub(super) async fn take_redirect(&self, state: &str) -> Option<String> {
         // The redirect is optional: a storage error must not fail the login.
         self.vault.take(&redirect_key(state)).await.ok().flatten()
@@ -200,7 +200,7 @@ impl OAuthClient {
         };
         match self.redeem(&flow, code).await {
             Ok(grant) => {
-                // In a task of its own: the code is spent, so a closed browser must not lose the tokens.
+                // Spawned, because the code is spent: a closed browser must not lose the tokens.
                 let (this, owner) = (Arc::clone(self), owner.clone());
                 drop(self.tasks.spawn(async move { this.add_grant(&owner, grant).await }).await);
             }
@@ -225,7 +225,7 @@ impl OAuthClient {
         LoginResult::SignedIn { server, user, is_bound, connect_error }
     }
 
-    /// Takes the flow of a callback out of the storage: a callback works once.
+    /// Takes the flow of a callback out of the storage, so that a callback works only once.
     async fn take_flow(
         &self,
         params: &CallbackParams,
@@ -278,7 +278,7 @@ impl OAuthClient {
     }
 }
 
-/// Adds a waiter. Where there are too many, those whose logins have expired make room, or else the oldest.
+/// Adds a waiter. If there are too many, evicts those whose logins have expired, or else the oldest.
 fn add_waiter(waiters: &mut BTreeMap<String, LoginWaiter>, state: String, waiter: LoginWaiter) {
     if waiters.len() >= super::MAX_ENTRIES {
         let now = waiter.began;

@@ -1,5 +1,5 @@
-//! Login links through the gateway, which work only in the browser of the user who asked for them where users log in to
-//! the gateway.
+//! Login links that lead through the gateway. If users log in to the gateway, a link works only in the browser of the
+//! user who requested it.
 //!
 //! Without this, a user who opens someone else's link and logs in at the server's issuer would give away their account.
 //! Both ends of the login are checked, because the issuer's page can be passed on as well as the link.
@@ -19,7 +19,7 @@ const NOT_YOURS_TEXT: &str = "Another user of this gateway asked for this sign-i
                               core_auth_login.";
 
 impl OAuthClient {
-    /// The link of a login. It may name the page that the browser goes to afterwards.
+    /// The link of a login. `redirect` is the page that the browser is sent to after the login.
     pub(super) fn link(&self, state: &str, redirect: Option<&str>) -> String {
         let logins = self.options.browser_logins.as_ref();
         let base = logins.map_or(self.options.public_url.as_str(), |logins| logins.base_url());
@@ -29,7 +29,7 @@ impl OAuthClient {
 }
 
 impl OAuthClientPages {
-    /// The page of a login link: on to the issuer, if the browser is the owner's.
+    /// Handles a login link: redirects the owner's browser to the issuer.
     pub(super) async fn start(&self, headers: &HeaderMap, query: &str) -> Response<Bytes> {
         let parameter = |wanted: &str| {
             let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -71,7 +71,7 @@ impl OAuthClientPages {
         is_allowed
     }
 
-    /// The response to a callback in a browser that is not the owner's; `None` if it may proceed.
+    /// Refuses a callback in a browser that is not the owner's; `None` if it may proceed.
     pub(super) async fn refuse_callback(
         &self,
         headers: &HeaderMap,
@@ -80,7 +80,8 @@ impl OAuthClientPages {
         let state = state?;
         match self.0.linked_flow(state).await {
             Ok(flow) => match self.refuse_browser(headers, &flow?, state, None).await {
-                // The code in this URL must not be redeemed after another login: start again.
+                // The browser is not logged in. Refuse instead of redirecting it: the code must not be redeemed after
+                // that login.
                 Some(refusal) if refusal.status().is_redirection() => Some(not_yours()),
                 refusal => refusal,
             },

@@ -8,25 +8,25 @@ use crate::oauth::with_query;
 /// The parameter that tells the page which server the user has logged in to.
 const SERVER: &str = "server";
 
-/// An entry of the allow-list that could match no page.
+/// An entry of the allow-list that is not a valid page URL and could never match.
 #[derive(Debug, Error)]
 #[error(
     "`{0}` is not the URL of a page: it must begin with `https://` or `http://`, without a user or `..`"
 )]
 pub struct InvalidRedirect(String);
 
-/// The allow-list of pages: each is allowed together with what is below it.
+/// The allow-list of pages. An entry allows its page and all paths below it.
 #[derive(Debug, Clone, Default)]
 pub struct PostLoginRedirects(Vec<Url>);
 
 impl PostLoginRedirects {
-    /// A list of URLs.
+    /// Parses an allow-list of URLs.
     pub fn new(allowed: &[String]) -> Result<Self, InvalidRedirect> {
         let pages = allowed.iter().map(|url| page(url).ok_or_else(|| InvalidRedirect(url.clone())));
         pages.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is none.
+    /// Whether no page is allowed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -43,7 +43,7 @@ impl PostLoginRedirects {
     }
 }
 
-/// A URL that every browser reads as we do.
+/// Parses a URL that every browser interprets as we do; `None` for any other.
 fn page(url: &str) -> Option<Url> {
     let parsed = Url::parse(url).ok().filter(Url::is_canonical)?;
     let is_plain = url.starts_with("https://") || url.starts_with("http://");
@@ -61,7 +61,7 @@ pub(super) fn with_server(url: &str, server: &str) -> String {
         url.split_once('#').map_or((url, None), |(page, rest)| (page, Some(rest)));
     let (path, query) = page.split_once('?').unwrap_or((page, ""));
     let others = query.split('&').filter(|pair| {
-        // Decoded: the page would read `%73erver` as the same name.
+        // Compare decoded names: the page would read `%73erver` as `server`.
         let mut decoded = form_urlencoded::parse(pair.as_bytes());
         decoded.next().is_some_and(|(name, _)| name != SERVER)
     });

@@ -1,4 +1,4 @@
-//! The gateway's identity at an issuer: pre-registered, by its metadata document, or by dynamic
+//! The gateway's identity at an issuer: a pre-registered client, its client metadata document, or a dynamic
 //! registration.
 
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl OAuthClient {
         Ok(identity)
     }
 
-    /// Drops a cached registration that the issuer does not know any more.
+    /// Drops a cached registration that the issuer no longer knows.
     pub(super) async fn drop_registration(&self, issuer: &str) {
         let key = registration_key(issuer, &self.options.callback_url());
         if let Err(error) = self.vault.remove(&key).await {

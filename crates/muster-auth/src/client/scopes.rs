@@ -1,6 +1,6 @@
 //! Sets of OAuth scopes, written with spaces between them.
 
-/// The union of two sets, in the order they are first named.
+/// The union of two sets, in order of first occurrence.
 pub(super) fn union(left: &str, right: &str) -> String {
     let mut all: Vec<&str> = Vec::new();
     for scope in left.split_whitespace().chain(right.split_whitespace()) {

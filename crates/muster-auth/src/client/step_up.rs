@@ -1,7 +1,7 @@
 //! Step-up: servers that require more scopes than were granted.
 //!
-//! Such a server may ask for another login with more scopes, a limited number of times. What was granted
-//! before stays valid for other requests.
+//! Such a server may ask for another login with more scopes, a limited number of times. Scopes that were granted
+//! before stay valid for other requests.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{lock::Lock, text::printable};
 
 /// How many logins a server may ask for within [`WINDOW`].
 const MAX_LOGINS: u32 = 3;
-/// In seconds.
+/// The window in which logins are counted, in seconds.
 const WINDOW: u64 = 3600;
 
 /// The scopes that servers require beyond those granted, by owner and server.
@@ -29,7 +29,7 @@ struct Pending {
 }
 
 impl StepUp {
-    /// Records that a server requires `wanted` where only `granted` is there. Returns the error to report.
+    /// Records that a server requires the scopes `wanted` beyond `granted`. Returns the error to report.
     pub(super) fn require(
         &self,
         (owner, server): (&Owner, &str),
@@ -82,7 +82,7 @@ impl StepUp {
         pending.logins += 1;
     }
 
-    /// Clears what one server, or each of them, requires of an owner.
+    /// Clears the scopes that one server, or every server, requires of an owner.
     pub(super) fn clear(&self, owner: &Owner, server: Option<&str>) {
         let matches = |other: &String| server.is_none_or(|server| server == other);
         self.0.lock().retain(|(whose, other), _| whose != owner || !matches(other));

@@ -130,11 +130,12 @@ impl OAuthClientPages {
     }
 }
 
-/// The result of a login. A page to go on to is linked, for users who are to read the result first.
+/// The page with the result of a login. It links to `redirect` instead of redirecting, so that the user reads the
+/// result first.
 fn result_page(result: &LoginResult, redirect: Option<&str>) -> Response<Bytes> {
     let (status, title, text) = match result {
         LoginResult::SignedIn { server, user, connect_error, .. } => {
-            // The URL may have come from an attacker, who would have the login now: name the user.
+            // An attacker may have sent the link, and would own the login now: name the user who does.
             let user = user.as_ref().map(|user| {
                 format!(
                     " {user} uses this sign-in from now on; if that is not you, revoke it at the provider."

@@ -15,9 +15,9 @@ pub struct AuthorizationRequest<'a> {
     pub issuer: &'a IssuerMetadata,
     /// The client's id there.
     pub client_id: &'a str,
-    /// Where the browser comes back to.
+    /// Where the issuer sends the browser back to.
     pub redirect_uri: &'a str,
-    /// What the token is for (RFC 8707).
+    /// The resource that the token is for (RFC 8707).
     pub resource: &'a str,
     /// The requested scopes; empty for the issuer's default.
     pub scope: &'a str,
@@ -25,7 +25,7 @@ pub struct AuthorizationRequest<'a> {
     pub prompt: Option<&'a str>,
 }
 
-/// An authorization request that waits for the browser to come back.
+/// An authorization request that waits for its callback.
 pub struct PendingAuthorization {
     /// The URL to open in a browser.
     pub url: String,
@@ -63,7 +63,7 @@ impl AuthorizationRequest<'_> {
     }
 }
 
-/// Adds query parameters to a URL; empty ones are left out.
+/// Adds query parameters to a URL. Parameters without a value are left out.
 pub(crate) fn with_query(url: &str, fields: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(fields.iter().filter(|(_, value)| !value.is_empty()));

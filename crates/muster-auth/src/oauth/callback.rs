@@ -1,4 +1,4 @@
-//! What a browser brings back from an issuer.
+//! Authorization responses: the parameters of the callback that a browser is redirected to.
 
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ pub struct CallbackParams {
     pub error: Option<String>,
     /// The issuer's error message.
     pub error_description: Option<String>,
-    /// The issuer that answers (RFC 9207).
+    /// The issuer that sent the response (RFC 9207).
     pub issuer: Option<String>,
 }
 
@@ -42,8 +42,8 @@ pub enum CallbackError {
 }
 
 impl CallbackParams {
-    /// Parses the query of a callback. Returns nothing if a parameter is repeated: two readers could
-    /// choose different values.
+    /// Parses the query of a callback; `None` if a parameter is repeated, because two parsers could choose
+    /// different values.
     pub fn parse(query: &str) -> Option<Self> {
         let mut params = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -62,8 +62,8 @@ impl CallbackParams {
         Some(params)
     }
 
-    /// The authorization code, if `issuer` sent it. The issuer is checked first: errors of another one
-    /// must not be shown. `names_issuer` is the issuer's
+    /// Returns the authorization code, if `issuer` sent it. The issuer is checked first, because errors of another
+    /// issuer must not be shown. `names_issuer` is the issuer's
     /// `authorization_response_iss_parameter_supported`.
     pub fn authorization_code(
         &self,

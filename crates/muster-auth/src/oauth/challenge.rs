@@ -27,7 +27,7 @@ impl BearerChallenge {
                 rest = next;
                 continue;
             }
-            // A token without a value is the name of a scheme.
+            // A token without `=` is the name of a scheme.
             if is_bearer {
                 break;
             }
@@ -63,7 +63,7 @@ impl BearerChallenge {
     }
 }
 
-/// The next token, and the rest of the text.
+/// Splits off the next token. Returns it and the rest of the text.
 fn token(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches([' ', '\t', ',']);
     let end = text.find([' ', '\t', ',', '=']).unwrap_or(text.len());
@@ -71,7 +71,7 @@ fn token(text: &str) -> Option<(&str, &str)> {
     (!token.is_empty()).then_some((token, rest))
 }
 
-/// The value after a `=`, and the rest of the text.
+/// Splits off the value after a `=`. Returns it and the rest of the text.
 fn value(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start_matches([' ', '\t']).strip_prefix('=')?;
     let text = text.trim_start_matches([' ', '\t']);

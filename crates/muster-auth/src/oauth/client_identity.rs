@@ -1,4 +1,4 @@
-//! Who a client is at an issuer, and dynamic registration (RFC 7591).
+//! The identity of a client at an issuer, and dynamic registration (RFC 7591).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderName, StatusCode, header};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{IssuerMetadata, TokenRequestError, refusal};
 use crate::{secret::Secret, text::printable};
 
-/// A client as an issuer knows it.
+/// The identity of a client at an issuer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientIdentity {
     /// The client id.
@@ -23,11 +23,11 @@ pub struct ClientIdentity {
 /// How a client authenticates at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientAuthMethod {
-    /// Not at all: PKCE protects the code.
+    /// Without credentials: PKCE protects the code.
     None,
-    /// By its secret, in the `Authorization` header.
+    /// With its secret, in the `Authorization` header.
     Basic,
-    /// By its secret, in the form.
+    /// With its secret, in the form.
     Post,
 }
 
@@ -93,9 +93,9 @@ pub(crate) fn basic_credentials(id: &str, secret: &str) -> String {
 /// A client's registration request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct RegistrationRequest<'a> {
-    /// The name that people are shown.
+    /// The name that is shown to users.
     pub client_name: &'a str,
-    /// Where browsers come back to.
+    /// Where the issuer sends browsers back to.
     pub redirect_uris: [&'a str; 1],
     /// The grants that the client uses.
     pub grant_types: [&'a str; 2],
@@ -174,7 +174,7 @@ fn identity(response: RegistrationResponse, requested: &str) -> ClientIdentity {
         (Some(_), None, ClientAuthMethod::None) => ClientAuthMethod::Basic,
         (Some(_), None, requested) => requested,
     };
-    // An id may be anything but what breaks a header or a page.
+    // A client id may have any characters except control characters, which could break a header or a page.
     let unsafe_id = client_id.chars().any(char::is_control);
     let id = if unsafe_id { printable(&client_id) } else { client_id };
     ClientIdentity { id, secret: client_secret.map(Secret::new), auth_method }

@@ -1,4 +1,4 @@
-//! Discovery: which issuer makes the tokens for a server, and what it offers.
+//! Discovery: which issuer issues the tokens for a server, and what it supports.
 
 use http::StatusCode;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest, Url};
@@ -8,16 +8,16 @@ use thiserror::Error;
 use super::{BearerChallenge, IssuerMetadata, ResourceMetadata, well_known};
 use crate::text::printable;
 
-/// Metadata documents may have moved.
+/// The maximum number of redirects to follow: metadata documents may have moved.
 const MAX_REDIRECTS: u8 = 3;
 
 /// Why no issuer can be used for a server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DiscoveryError {
-    /// None is found.
+    /// No issuer was found.
     #[error("{0}")]
     NoIssuer(String),
-    /// What is found must not be trusted.
+    /// The metadata that was found must not be trusted.
     #[error("{0}")]
     Untrusted(String),
 }
@@ -29,7 +29,7 @@ pub struct Discovered {
     pub issuer: IssuerMetadata,
     /// The scopes that the server asks for; empty if it names none.
     pub scope: String,
-    /// What tokens are requested for (RFC 8707).
+    /// The resource to request tokens for (RFC 8707).
     pub resource: String,
 }
 
@@ -43,8 +43,8 @@ pub struct MetadataFetcher<'a> {
 }
 
 impl MetadataFetcher<'_> {
-    /// Finds the issuer for the server at `url`, which sent `challenge`. A `pinned` issuer comes from the
-    /// operator, who knows better than the server.
+    /// Finds the issuer for the server at `url`, which sent `challenge`. A `pinned` issuer is configured by the
+    /// operator and takes precedence over the one that the server names.
     pub async fn discover(
         &self,
         url: &str,
@@ -92,7 +92,7 @@ impl MetadataFetcher<'_> {
         Err(DiscoveryError::NoIssuer(reasons.join("; ")))
     }
 
-    /// The server's metadata as a resource, and why candidates before it were passed over.
+    /// Fetches the protected resource metadata of a server. Also returns why other candidate URLs were skipped.
     async fn resource(
         &self,
         challenge: &BearerChallenge,
@@ -139,7 +139,7 @@ impl MetadataFetcher<'_> {
     }
 }
 
-/// Checks that metadata is the issuer's own, and that logins there are safe.
+/// Checks that the metadata belongs to the issuer, and that logins at the issuer are safe.
 fn check(metadata: IssuerMetadata, issuer: &str) -> Result<IssuerMetadata, DiscoveryError> {
     let untrusted = |reason: String| Err(DiscoveryError::Untrusted(reason));
     let name = printable(issuer);

@@ -11,7 +11,7 @@ pub struct ResourceMetadata {
     /// The issuers whose tokens it accepts.
     #[serde(default)]
     pub authorization_servers: Vec<String>,
-    /// The scopes that it knows.
+    /// The scopes that it supports.
     #[serde(default)]
     pub scopes_supported: Vec<String>,
 }
@@ -21,7 +21,7 @@ pub struct ResourceMetadata {
 pub struct IssuerMetadata {
     /// The issuer identifier.
     pub issuer: String,
-    /// Where a browser is sent to.
+    /// Where browsers are sent to log in.
     pub authorization_endpoint: String,
     /// Where codes and refresh tokens are redeemed.
     pub token_endpoint: String,
@@ -31,7 +31,7 @@ pub struct IssuerMetadata {
     /// Where tokens are revoked.
     #[serde(default)]
     pub revocation_endpoint: Option<String>,
-    /// The scopes that it knows.
+    /// The scopes that it supports.
     #[serde(default)]
     pub scopes_supported: Vec<String>,
     /// The PKCE methods that it supports.

@@ -8,7 +8,7 @@ use crate::secret::Secret;
 /// A token to revoke.
 #[derive(Debug, Clone, Copy)]
 pub enum RevocableToken<'a> {
-    /// A refresh token: its revocation ends the login that it belongs to.
+    /// A refresh token. Revoking it ends its login.
     Refresh(&'a Secret),
     /// An access token, for logins without a refresh token.
     Access(&'a Secret),

@@ -34,10 +34,10 @@ pub struct TokenResponse {
     pub expires_in: Option<u64>,
 }
 
-/// Why an issuer returns no token.
+/// Why a token request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenRequestError {
-    /// The code or refresh token is not valid any more.
+    /// The code or refresh token is no longer valid.
     #[error("{0}")]
     Grant(String),
     /// The issuer does not know the client.
@@ -120,7 +120,7 @@ fn parse(response: &HttpResponse, secrets: &[&str]) -> Result<TokenResponse, Tok
         return Err(invalid("contains no token"));
     }
     let kind = success.token_type.as_deref().unwrap_or("bearer");
-    // An exchanged token may be an ID token, which has no type of its own.
+    // `N_A` is the type of an exchanged ID token (RFC 8693).
     if !kind.eq_ignore_ascii_case("bearer") && !kind.eq_ignore_ascii_case("n_a") {
         return Err(invalid("has an unknown token type"));
     }
@@ -137,7 +137,7 @@ fn parse(response: &HttpResponse, secrets: &[&str]) -> Result<TokenResponse, Tok
     })
 }
 
-/// Reads a number of seconds. Some issuers write it as text.
+/// Reads a number of seconds. Some issuers write it as a string.
 fn seconds(value: &serde_json::Value) -> Option<u64> {
     match value {
         serde_json::Value::Number(number) => {
@@ -154,7 +154,7 @@ fn seconds(value: &serde_json::Value) -> Option<u64> {
     }
 }
 
-/// The error that an issuer reports, without the secrets that were sent to it.
+/// Formats the error that an issuer reports, with the secrets that were sent to it redacted.
 pub(crate) fn refusal(response: &HttpResponse, secrets: &[&str]) -> String {
     let Failure { error, error_description } =
         serde_json::from_slice(&response.body).unwrap_or_default();

@@ -20,13 +20,13 @@ pub(crate) const DEFAULT_SCOPES: &str = "openid profile email groups";
 pub(crate) struct ExchangeRequest<'a> {
     /// The URL of the token endpoint.
     pub(crate) endpoint: &'a str,
-    /// Dex: the connector that validates the token; empty for none.
+    /// The Dex connector that validates the token; empty for none.
     pub(crate) connector_id: &'a str,
     /// The scopes of the new token.
     pub(crate) scopes: &'a str,
     /// The issuer of the new token; empty for the URL of the endpoint without `/token`.
     pub(crate) expected_issuer: &'a str,
-    /// The setting of the issuer, for errors.
+    /// The setting that names the issuer, for error messages.
     pub(crate) issuer_setting: &'a str,
     /// The token to exchange.
     pub(crate) subject_token: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct ExchangeRequest<'a> {
     pub(crate) requested_token_type: &'a str,
 }
 
-/// Why there is no new token.
+/// Why an exchange failed.
 #[derive(Debug)]
 pub(crate) enum ExchangeError {
     /// The configuration or the response is not acceptable.
@@ -76,7 +76,7 @@ impl ExchangeRequest<'_> {
         Ok(response)
     }
 
-    /// Checks that the expected issuer made the token, wherever the token endpoint is.
+    /// Checks that the expected issuer issued the token, wherever its token endpoint is.
     fn check_issuer(&self, response: &TokenResponse) -> Result<(), ExchangeError> {
         let claims = unverified_claims(response.access_token.reveal());
         let Some(issuer) = claims.and_then(|claims| claims.iss) else { return Ok(()) };
@@ -96,7 +96,7 @@ impl ExchangeRequest<'_> {
     }
 }
 
-/// Claims of a token whose signature is not checked. They only serve to refuse a token early.
+/// Claims of a token whose signature is not checked. Use them only to refuse a token early.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UnverifiedClaims {
     #[serde(default)]

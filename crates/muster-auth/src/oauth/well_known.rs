@@ -1,8 +1,8 @@
-//! Well-known URLs of metadata documents, and which identifiers belong together. Pure.
+//! Well-known URLs of metadata documents, and the comparison of identifiers. No I/O.
 
 use muster_net::Url;
 
-/// The URLs at which the metadata of a protected resource may be, best first.
+/// The candidate URLs of the metadata of a protected resource, best first.
 pub(super) fn resource_metadata_urls(named: Option<&str>, server: &Url) -> Vec<String> {
     let (origin, path) = split(server);
     let well_known = "/.well-known/oauth-protected-resource";
@@ -12,7 +12,7 @@ pub(super) fn resource_metadata_urls(named: Option<&str>, server: &Url) -> Vec<S
     distinct(urls)
 }
 
-/// The URLs at which the metadata of an issuer may be, best first.
+/// The candidate URLs of the metadata of an issuer, best first.
 pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<String> {
     let (origin, path) = split(issuer);
     let oauth = "/.well-known/oauth-authorization-server";
@@ -25,7 +25,7 @@ pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<String> {
     ])
 }
 
-/// The origin of a URL, and its path without a slash at the end.
+/// The origin of a URL, and its path without trailing slashes.
 fn split(url: &Url) -> (String, &str) {
     (url.origin(), url.path().trim_end_matches('/'))
 }
@@ -40,8 +40,8 @@ fn distinct(urls: Vec<String>) -> Vec<String> {
     distinct
 }
 
-/// Whether the resource identifier covers the server at a URL: it is the server, or what the server is a
-/// part of. A token for any other resource could be used elsewhere.
+/// Whether a resource identifier covers the server at a URL: it has the same origin, and its path is that of
+/// the server or a parent of it. A token for any other resource could be used elsewhere.
 ///
 /// ```
 /// use muster_auth::oauth::covers_server;
@@ -58,7 +58,7 @@ pub fn covers_server(resource: &str, server: &str) -> bool {
         && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether two URLs have one origin. A port of this machine is the same by each of its usual names.
+/// Whether two URLs have the same origin. `localhost`, `127.0.0.1` and `::1` count as one host.
 fn has_same_origin(left: &Url, right: &Url) -> bool {
     let local = |url: &Url| matches!(url.host(), "localhost" | "127.0.0.1" | "::1");
     let local = local(left) && local(right);
@@ -66,8 +66,8 @@ fn has_same_origin(left: &Url, right: &Url) -> bool {
         || local && (left.is_secure(), left.port()) == (right.is_secure(), right.port())
 }
 
-/// Whether two identifiers name one issuer. They are compared as they are written; only the slash of an
-/// empty path may be missing.
+/// Whether two identifiers name the same issuer. They are compared as strings, except that the slash of an
+/// empty path is optional.
 pub fn same_issuer(left: &str, right: &str) -> bool {
     let has_no_path = |name: &str| Url::parse(name).is_ok_and(|url| matches!(split(&url), (_, "")));
     left == right || left.trim_end_matches('/') == right.trim_end_matches('/') && has_no_path(left)

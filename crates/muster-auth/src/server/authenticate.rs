@@ -1,4 +1,4 @@
-//! Authentication of requests: from a bearer token to a principal, or to a challenge.
+//! Authentication of requests: turns a bearer token into a principal, or into a challenge.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -29,18 +29,18 @@ use crate::{
     text::printable,
 };
 
-/// The TTL of the gateway's own tokens in the cache, if other gateways can revoke them.
+/// The cache TTL of the gateway's own tokens, if other gateways can revoke them.
 const SHARED_TTL: Duration = Duration::from_secs(5);
-/// The TTL if only this gateway can, which evicts them then.
+/// The cache TTL of the gateway's own tokens, if only this gateway can revoke them: it evicts them when it does.
 const LOCAL_TTL: Duration = Duration::from_secs(60);
-/// The TTL of the provider's access tokens: it can revoke them at any moment, and only it knows.
+/// The cache TTL of the provider's access tokens. Only the provider knows whether it has revoked one.
 const PROVIDER_TTL: Duration = Duration::ZERO;
-/// The TTL of invalid tokens.
+/// The cache TTL of invalid tokens.
 const INVALID_TTL: Duration = Duration::from_secs(10);
 
-/// The error for a user who is not on the lists of allowed ones: the refused identity, and the operator to contact.
+/// The error for a user who is not allowed: it names the refused identity and refers to the operator.
 pub(super) fn not_allowed(id: &str, email: Option<&str>) -> OAuthError {
-    // The characters that an error description may have (RFC 6749, 4.1.2.1).
+    // Keep to the characters that an error description may have (RFC 6749, 4.1.2.1).
     let is_plain = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     let user = email.unwrap_or(id);
     let user: String = user.chars().take(200).map(|c| if is_plain(c) { c } else { '?' }).collect();
@@ -59,8 +59,7 @@ pub(super) struct TrustedIssuerKeys {
 }
 
 impl TrustedIssuerKeys {
-    /// Checks what the issuer's configuration requires beyond a valid signature, and returns the claims of the
-    /// user. The token was verified.
+    /// Checks what the issuer's configuration requires of a verified token, and returns the claims of the user.
     fn accept(&self, token: &str, mut claims: Claims) -> Result<Claims, JwtError> {
         let TrustedIssuerConfig { claims: required, subject_claim, types, .. } = &self.config;
         let jwt = Jwt::parse(token).ok_or(JwtError::Malformed)?;
@@ -82,7 +81,7 @@ impl TrustedIssuerKeys {
     }
 }
 
-/// A claim of a token that is text.
+/// The value of a claim, if it is a string.
 fn claim(token: &str, name: &str) -> Option<String> {
     let payload = random::from_base64url(token.split('.').nth(1)?)?;
     let claims: serde_json::Map<String, serde_json::Value> =
@@ -90,7 +89,8 @@ fn claim(token: &str, name: &str) -> Option<String> {
     claims.get(name)?.as_str().map(str::to_owned)
 }
 
-/// The one bucket of invalid tokens: the provider is protected, whatever addresses they come from.
+/// The single rate-limit bucket of invalid tokens. It protects the provider, so it ignores the addresses they come
+/// from.
 const PROVIDER_BUCKET: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Inner {
@@ -119,14 +119,14 @@ impl Inner {
         }
     }
 
-    /// Whether a user is still allowed, and their login at the gateway, if they have one, has not ended. A token that
-    /// has expired since does not count: its client obtains another for its next request.
+    /// Whether a user is still allowed and their login at the gateway, if they have one, has not ended. Expiry of the
+    /// token does not matter: its client obtains another for the next request.
     pub(super) async fn still_admits(&self, principal: &Principal) -> bool {
         let Principal { id, email, groups, login, client, .. } = principal;
         if !self.config.allows(id, email.as_deref(), groups) {
             return false;
         }
-        // Storage that cannot be read says nothing about the login.
+        // A storage failure does not mean that the login has ended.
         client.is_none() || !matches!(self.login(login).await, Ok(None))
     }
 
@@ -183,8 +183,8 @@ impl Inner {
         };
         let issuer = jwt.unverified_issuer().trim_end_matches('/').to_owned();
         if issuer == self.provider.config.issuer.trim_end_matches('/') {
-            // The gateway's own client id is not accepted: servers behind the gateway receive ID tokens with
-            // that audience, and each of them could act here as any of its users.
+            // Do not accept the gateway's own client id: servers behind the gateway receive ID tokens with that
+            // audience, and each of them could impersonate its users here.
             let audiences = &self.config.trusted_audiences;
             return match self.provider.claims(token, audiences, None).await {
                 Ok(claims) => Ok(self.valid_jwt(&issuer, claims, Some(token))),
@@ -195,8 +195,8 @@ impl Inner {
             return Ok((Validation::Invalid, INVALID_TTL));
         };
         match verified {
-            // A server that the operator configured with `forwardToken` gets the token as it is, with the
-            // user and the agent that acts for them.
+            // A server that the operator configured with `forwardToken` gets the token unchanged, including the
+            // agent that acts for the user.
             Ok(claims) => Ok(self.valid_jwt(&issuer, claims, Some(token))),
             Err(JwksError::Token(reason)) => {
                 tracing::info!("a token of `{issuer}` is not valid: {reason}");
@@ -209,8 +209,8 @@ impl Inner {
         }
     }
 
-    /// The claims of a token of a trusted issuer, verified; `None` if the issuer is not trusted. `issuer` has no slash at
-    /// its end.
+    /// Verifies a token of a trusted issuer and returns its claims; `None` if the issuer is not trusted. `issuer` has
+    /// no trailing slash.
     pub(super) async fn trusted_claims(
         &self,
         issuer: &str,
@@ -228,10 +228,10 @@ impl Inner {
         Some(verified.and_then(|claims| Ok(trusted.accept(token, claims)?)))
     }
 
-    /// Validates an access token of the provider, which only the provider can read.
+    /// Validates an opaque access token at the provider.
     ///
-    /// Anybody can send any number of tokens, and each would cause a request to the provider. After a burst
-    /// of invalid ones, unknown tokens have to wait; those that were valid before are still looked up.
+    /// Anybody can send any number of tokens, and each one causes a request to the provider. After a burst of
+    /// invalid tokens, unknown ones are refused for a while; tokens that were valid before are still looked up.
     async fn validate_opaque(
         self: &Arc<Self>,
         token: &str,
@@ -251,7 +251,7 @@ impl Inner {
             }
         };
         let mut principal = external_principal(&self.provider.config.issuer, identity);
-        // The user's last login here has ID tokens that servers accept, now or later.
+        // The user's last login at the gateway can supply ID tokens for servers, now or later.
         let id_tokens = LoginIdTokens::of_last_login(self, Arc::clone(&principal.id));
         principal.identity = Some(Arc::new(id_tokens));
         if let Some(login) = self.vault.get::<String>(&last_login_key(&principal.id)).await? {
@@ -260,7 +260,7 @@ impl Inner {
         Ok((Validation::Valid(Arc::new(principal)), PROVIDER_TTL))
     }
 
-    /// The principal of a verified token, which can be forwarded to servers.
+    /// The validation of a verified token. The token can be forwarded to servers.
     fn valid_jwt(
         &self,
         issuer: &str,
@@ -274,7 +274,7 @@ impl Inner {
         (Validation::Valid(Arc::new(principal)), remaining.min(LOCAL_TTL))
     }
 
-    /// The response that tells a client how to authenticate.
+    /// The challenge: a response that tells a client how to authenticate.
     fn challenge(&self, reason: &str) -> Reply {
         let error = OAuthError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason);
         let mut reply = responses::error(&error);
@@ -291,7 +291,7 @@ impl Inner {
     }
 }
 
-/// The principal of a user without a login here.
+/// The principal of a user without a login at the gateway.
 fn external_principal(issuer: &str, identity: Identity) -> Principal {
     let id = Principal::id_of(issuer, &identity.subject);
     Principal {
@@ -307,7 +307,7 @@ fn external_principal(issuer: &str, identity: Identity) -> Principal {
     }
 }
 
-/// An ID token that a request brought, and that may be forwarded.
+/// The ID token of a request, which may be forwarded.
 #[derive(Debug)]
 struct FixedIdToken(BearerToken);
 
@@ -317,7 +317,7 @@ impl IdTokenSource for FixedIdToken {
     }
 }
 
-/// Whether a token looks like a JWT, so that the gateway has to verify it. The provider may parse it more
+/// Whether a token looks like a JWT. The gateway verifies such a token itself: the provider may parse it more
 /// leniently, and does not know which audiences the gateway accepts.
 fn looks_like_jwt(token: &str) -> bool {
     let start = token.get(..2).and_then(|two| random::from_base64url(&format!("{two}A")));
@@ -341,8 +341,8 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     if scheme.eq_ignore_ascii_case("bearer") && valid { Ok(token) } else { Err(malformed) }
 }
 
-/// Tells an invalid token from an unavailable provider: a client must not discard its token because of the
-/// latter.
+/// Distinguishes an invalid token from an unavailable provider: a client must not discard its token because the
+/// provider is down.
 fn invalid_or_unavailable(err: &ProviderError) -> Result<(Validation, Duration), OAuthError> {
     match err {
         ProviderError::Unavailable(_) => {

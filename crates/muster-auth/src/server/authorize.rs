@@ -1,8 +1,8 @@
-//! The authorization endpoint: from a client to the user's consent, to the identity provider, and back.
+//! The authorization endpoint: from the client to the consent page, to the identity provider, and back.
 //!
-//! A flow is bound by a cookie to the browser that started it, so that nobody can finish another user's
-//! flow. The user consents to an untrusted client before the provider logs them in: the provider knows
-//! only the gateway, and would not ask.
+//! A cookie binds a flow to the browser that started it, so that a user cannot finish another user's flow.
+//! Users consent to an untrusted client before the provider logs them in, because the provider knows only
+//! the gateway and would not ask.
 
 mod browser;
 mod callback;
@@ -25,10 +25,10 @@ use crate::{oauth::with_query, random};
 /// How long a user may take to log in.
 const FLOW_TTL: Duration = Duration::from_secs(10 * 60);
 
-/// The minimum length of `state`: it must be unguessable.
+/// The minimum length of `state`, which must be unguessable.
 const MIN_STATE_LENGTH: usize = 32;
 
-/// The maximum length of a parameter: anybody can start a flow, which is stored for a while.
+/// The maximum length of a parameter: anybody can start a flow, and flows are stored.
 const MAX_PARAM_LENGTH: usize = 2048;
 
 /// An authorization in progress.
@@ -40,7 +40,7 @@ pub(super) struct AuthorizationFlow {
     state: String,
     scope: Option<String>,
     challenge: String,
-    /// The digest of the browser's cookie; none if the redirect URI is the gateway's own callback.
+    /// The digest of the browser's cookie; `None` if the redirect URI is the gateway's own callback.
     browser: Option<String>,
     /// The gateway's own PKCE verifier at the provider.
     verifier: String,
@@ -59,9 +59,9 @@ pub(super) struct CodeGrant {
 
 /// An error of an authorization request, and where it is reported.
 enum AuthorizeError {
-    /// To the browser.
+    /// Shown in the browser.
     Show(OAuthError),
-    /// To the client, at its redirect URI.
+    /// Reported to the client at its redirect URI.
     Redirect(OAuthError),
 }
 
@@ -85,7 +85,7 @@ impl Inner {
             return Err(OAuthError::request(message));
         }
         let client = self.client(client_id).await.map_err(|error| {
-            // A browser sends this request: it cannot authenticate the client.
+            // A browser sends this request and cannot authenticate the client, so a 401 would be wrong.
             OAuthError { status: http::StatusCode::BAD_REQUEST, ..error }
         })?;
         let redirect_uri = match (params.get("redirect_uri"), client.redirect_uris.as_slice()) {
@@ -229,7 +229,7 @@ impl Inner {
     }
 
     fn cookie_name(&self) -> &'static str {
-        // Browsers accept this prefix only over TLS.
+        // Browsers accept the `__Host-` prefix only over TLS.
         if self.is_secure() { "__Host-muster-browser" } else { "muster-browser" }
     }
 

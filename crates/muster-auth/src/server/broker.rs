@@ -1,7 +1,7 @@
-//! The token exchange broker (RFC 8693): a client presents a token of a trusted issuer, and receives a token of the issuer
-//! that is configured for the audience.
+//! The token exchange broker (RFC 8693): a client presents a token of a trusted issuer and receives a token of the
+//! issuer that is configured for the audience.
 //!
-//! **Invariant:** the gateway signs no token. Every token that leaves here was made by a configured issuer.
+//! **Invariant:** the gateway signs no tokens. Every token that it returns was issued by a configured issuer.
 
 use http::{HeaderMap, StatusCode};
 use muster_core::credentials::Principal;
@@ -43,7 +43,7 @@ impl Inner {
         headers: &HeaderMap,
         params: &Params,
     ) -> Result<Reply, OAuthError> {
-        // Without a target the gateway would have to sign a token itself.
+        // Without a target, the gateway would have to sign a token itself.
         let (Some(broker), Some(audience)) = (&self.config.broker, params.get("audience")) else {
             return Err(OAuthError::grant("the gateway signs no tokens of its own"));
         };
@@ -70,7 +70,7 @@ impl Inner {
             expected_issuer: &target.expected_issuer,
             issuer_setting: "expectedIssuer of the target in tokenExchangeBroker.targets",
             subject_token,
-            // Dex validates ID tokens, whatever else their issuer calls them.
+            // Dex does not know the generic JWT type: declare such a token as an ID token.
             subject_token_type: if subject_token_type == JWT {
                 ID_TOKEN
             } else {
@@ -98,7 +98,7 @@ impl Inner {
         ))
     }
 
-    /// The user of a token of a trusted issuer, if they may use the gateway.
+    /// Verifies a token of a trusted issuer and returns its user, if they may use the gateway.
     async fn subject(&self, token: &str) -> Result<String, OAuthError> {
         let invalid = || OAuthError::grant("the subject token is not valid");
         let jwt = Jwt::parse(token).ok_or_else(invalid)?;
@@ -126,7 +126,7 @@ impl Inner {
     }
 }
 
-/// The target of an audience, if the client may request it.
+/// Finds the target of an audience, if the client may request it.
 fn allowed_target<'a>(
     broker: &'a BrokerConfig,
     client: &RegisteredClient,
@@ -134,14 +134,14 @@ fn allowed_target<'a>(
 ) -> Result<&'a super::BrokerTargetConfig, OAuthError> {
     let audiences = broker.client_audiences.get(&client.id);
     let is_allowed = audiences.is_some_and(|allowed| allowed.iter().any(|one| one == audience));
-    // One answer for both, so that a client does not learn of targets that are not for it.
+    // The same error for both cases, so that a client cannot discover the targets of others.
     broker.targets.get(audience).filter(|_| is_allowed).ok_or_else(|| {
         let text = "the audience is unknown, or not one of this client's";
         OAuthError::new(StatusCode::BAD_REQUEST, "invalid_target", text)
     })
 }
 
-/// A parameter that names one of these token types; an ID token if it is missing.
+/// Reads a parameter that must name one of the `known` token types. Defaults to an ID token.
 fn token_type<'a>(params: &'a Params, name: &str, known: &[&str]) -> Result<&'a str, OAuthError> {
     match params.get(name) {
         None => Ok(ID_TOKEN),
@@ -157,7 +157,7 @@ fn failed(audience: &str, error: ExchangeError) -> OAuthError {
             tracing::warn!("the issuer of tokens for {audience} is not available: {reason}");
             OAuthError::unavailable("the issuer of the audience is not available")
         }
-        // The subject token is not at fault: another one would not help.
+        // The configuration is at fault, not the subject token: another token would not help.
         ExchangeError::Failed(TokenRequestError::Client(reason))
         | ExchangeError::Refused(reason) => {
             tracing::error!("the broker is not configured for {audience}: {reason}");

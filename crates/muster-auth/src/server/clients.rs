@@ -72,7 +72,7 @@ impl Inner {
     /// Looks up a client by its id.
     pub(super) async fn client(&self, id: &str) -> Result<RegisteredClient, OAuthError> {
         let unknown = || OAuthError::client("the client is unknown; register it again");
-        // First: an operator may choose any id.
+        // Check configured clients first: an operator may choose any id, even one that looks like a URL.
         let configured = self.config.broker.as_ref().and_then(|broker| broker.clients.get(id));
         if let Some(secret) = configured {
             return Ok(RegisteredClient::of_broker(id, secret));
@@ -92,7 +92,7 @@ impl Inner {
         Ok(client)
     }
 
-    /// Authenticates the client that sent a request; a public client needs no secret.
+    /// Authenticates the client that sent a request. A public client needs no secret.
     pub(super) async fn authenticate_client(
         &self,
         headers: &HeaderMap,
@@ -128,7 +128,7 @@ fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OA
     let text = STANDARD.decode(encoded.trim()).ok().and_then(|text| String::from_utf8(text).ok());
     let text = text.ok_or_else(bad)?;
     let (id, secret) = text.split_once(':').ok_or_else(bad)?;
-    // Some clients do not encode them; without `%` and `+` that makes no difference.
+    // Some clients do not encode id and secret. That makes no difference unless they contain `%` or `+`.
     let decoded = |text: &str| {
         let pair = format!("x={text}");
         let found = form_urlencoded::parse(pair.as_bytes()).next();

@@ -27,7 +27,7 @@ use crate::{
 /// Google's issuer identifier.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// How long a request to the provider may take: a browser waits for it.
+/// The timeout of a request to the provider. A browser waits for the response.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a configuration cannot be used.
@@ -61,15 +61,15 @@ pub enum ConfigError {
     /// There is no URL for Valkey.
     #[error("valkey URL is required when using valkey storage")]
     NoValkey,
-    /// There is no storage for replicas to share.
+    /// No storage is configured that replicas can share.
     #[error("replicas share their state in Valkey\nhint: set `replicas.valkey.url`")]
     NoReplicaStorage,
-    /// What replicas share would be readable in Valkey.
+    /// No encryption key is configured, so shared state would be readable in Valkey.
     #[error(
         "replicas encrypt what they share\nhint: set `replicas.encryptionKeyFile` to a file made with `openssl rand -base64 32`"
     )]
     NoReplicaKey,
-    /// A login would be known to one replica only.
+    /// The storage of logins is not shared, so a login would be known to one replica only.
     #[error(
         "replicas must share logins\nhint: set `aggregator.oauth.server.storage.type` to `valkey`"
     )]
@@ -105,7 +105,7 @@ pub enum ConfigError {
         "`aggregator.oauth.server.trustedIssuers` has an invalid pattern for the claim `{0}`: `{1}`"
     )]
     Claim(String, String),
-    /// The broker could not validate any token.
+    /// The broker has no trusted issuer, so it could not validate any token.
     #[error(
         "tokenExchangeBroker requires at least one trustedIssuers entry to validate subject tokens"
     )]
@@ -137,7 +137,7 @@ pub enum ConfigError {
 /// The kind of an identity provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
-    /// Dex, or any other provider of OpenID Connect.
+    /// Dex, or any other OpenID Connect provider.
     Oidc,
     /// Google.
     Google,
@@ -154,13 +154,13 @@ pub struct ProviderConfig {
     pub client_id: String,
     /// The gateway's client secret there.
     pub client_secret: Secret,
-    /// Dex: the connector that the login page is skipped for.
+    /// The Dex connector to log in with, which skips Dex's choice of connectors.
     pub connector: Option<String>,
-    /// Dex: further clients that ID tokens are requested for.
+    /// Dex clients that are requested as further audiences of ID tokens.
     pub audiences: Vec<String>,
     /// Which networks it may be in.
     pub policy: AddressPolicy,
-    /// How long a request to it may take.
+    /// The timeout of a request to it.
     pub timeout: Duration,
 }
 
@@ -179,36 +179,36 @@ pub struct TrustedIssuerConfig {
     pub types: Vec<String>,
     /// The URL of its keys; none if its metadata names it.
     pub jwks_url: Option<String>,
-    /// Where its keys may be.
+    /// Which networks its keys may be in.
     pub policy: AddressPolicy,
-    /// Hosts of its keys that may have private addresses besides.
+    /// Hosts of its keys that may have private addresses, whatever the policy says.
     pub private_hosts: Vec<String>,
 }
 
-/// A pattern of a claim: `*` stands for any text, `?` for one character, everything else for itself.
+/// A pattern of a claim: `*` matches any text, `?` one character, and any other character itself.
 #[derive(Debug, Clone)]
 pub struct ClaimPattern(Glob);
 
 impl ClaimPattern {
-    /// Reads a pattern; `None` if it has a control character.
+    /// Parses a pattern; `None` if it has a control character.
     pub fn new(pattern: &str) -> Option<Self> {
         let literal = Self::plain(pattern)?.replace('\\', "\\\\").replace('[', "\\[");
         Glob::new(&literal, CaseSensitivity::Sensitive).ok().map(Self)
     }
 
-    /// Whether the whole of a claim matches.
+    /// Whether the pattern matches the whole claim.
     pub fn matches(&self, claim: &str) -> bool {
         Self::plain(claim).is_some_and(|claim| self.0.matches(&claim))
     }
 
-    /// A slash is a character like any other here, while it separates names in a [`Glob`].
+    /// Replaces slashes, which a [`Glob`] treats as separators, by a character that it matches like any other.
     fn plain(text: &str) -> Option<String> {
         (!text.contains(char::is_control)).then(|| text.replace('/', "\u{1}"))
     }
 }
 
 impl TrustedIssuerConfig {
-    /// An issuer whose tokens need nothing but one of these audiences.
+    /// An issuer whose tokens only need one of these audiences.
     pub fn new(issuer: impl Into<String>, audiences: Vec<String>) -> Self {
         Self {
             issuer: issuer.into(),
@@ -236,9 +236,9 @@ pub enum OwnCallback {
 /// The configuration of an [`AuthServer`](super::AuthServer).
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// The gateway's URL and issuer identifier, without a slash at the end.
+    /// The gateway's URL and issuer identifier, without a trailing slash.
     pub base_url: String,
-    /// A further identifier of the protected resource.
+    /// An additional identifier of the protected resource.
     pub resource: Option<String>,
     /// The identity provider.
     pub provider: ProviderConfig,
@@ -254,7 +254,7 @@ pub struct ServerConfig {
     pub trusted_schemes: Vec<String>,
     /// Redirect URIs that may be registered without a token.
     pub trusted_uris: Vec<String>,
-    /// Which networks client metadata documents may be in; none if they are not supported.
+    /// Which networks client metadata documents may be in; `None` if they are not supported.
     pub client_documents: Option<AddressPolicy>,
     /// Whether redirect URIs on the user's own machine are allowed.
     pub allow_loopback_redirects: bool,
@@ -264,11 +264,11 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// The reverse proxies that may set the client's address.
     pub proxies: TrustedProxies,
-    /// The users who may log in; if it is empty, every user of the provider.
+    /// The users who may log in. If it is empty, every user of the provider may.
     pub allowed: SharedPrincipalList,
     /// Whether clients may have the gateway's own callback as a redirect URI.
     pub own_callback: OwnCallback,
-    /// The token exchange broker; none if it is off.
+    /// The token exchange broker; `None` if it is off.
     pub broker: Option<BrokerConfig>,
 }
 
@@ -280,7 +280,7 @@ impl ServerConfig {
     }
 }
 
-/// A checked configuration with everything it refers to.
+/// A checked configuration, with the contents of the files and secrets that it refers to.
 #[derive(Debug)]
 pub struct AuthConfig {
     /// The configuration of the server.
@@ -418,8 +418,8 @@ fn trusted_issuers(
     for one in &settings.trusted_issuers {
         check_url("trustedIssuers.issuer", &one.issuer, AddressPolicy::Loopback)?;
         let mut audiences = [one.allowed_audiences.as_slice(), &one.audiences].concat();
-        // Without a list a token must be for this gateway: one for any other audience would let each server
-        // that receives it act as its user here.
+        // Without a list, a token must be for this gateway. Otherwise any server that receives a token of the
+        // issuer could impersonate its user here.
         if audiences.is_empty() {
             audiences = vec![base_url.to_owned(), format!("{base_url}/mcp")];
             audiences.extend(non_empty(&settings.resource_identifier));
@@ -451,7 +451,7 @@ fn trusted_issuers(
     Ok(trusted)
 }
 
-/// A secret from the settings, or from the file that they name.
+/// Returns a secret from the settings, or reads it from the file that they name.
 fn secret(what: &'static str, setting: &Secret, file: &str) -> Result<Option<Secret>, ConfigError> {
     if !setting.reveal().is_empty() {
         return Ok(Some(setting.clone()));

@@ -1,4 +1,4 @@
-//! Routing: which endpoint a path is, and how it may be requested.
+//! Routing: maps paths to endpoints and checks their methods.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -49,7 +49,7 @@ impl Inner {
 
     fn route(&self, path: &str) -> Option<Endpoint> {
         if let Some(name) = path.strip_prefix("/.well-known/") {
-            // The path of a URL comes after the name of its well-known document (RFC 8414, 3.1).
+            // The path of the URL follows the name of the well-known document (RFC 8414, 3.1).
             let base = self.config.base_url.splitn(4, '/').nth(3).unwrap_or_default();
             let (name, rest) = name.split_once('/').unwrap_or((name, ""));
             let is_base = rest.is_empty() || rest == base;

@@ -1,8 +1,8 @@
 //! Logins and their tokens.
 //!
-//! A login is one user in one browser. Access tokens are short-lived, refresh tokens are good for one use: if
-//! one is used twice, the login ends, because one of the two users is an attacker. Tokens are stored by
-//! their digests, so that the storage reveals none.
+//! A login is one user in one browser. Access tokens are short-lived, and refresh tokens can be used only once: if
+//! one is used twice, the login ends, because one of the two users is an attacker. Tokens are stored under their
+//! digests, so that the storage reveals none.
 
 mod provider_tokens;
 
@@ -80,7 +80,7 @@ pub(super) fn last_login_key(principal: &str) -> String {
     format!("last:{}", random::digest_of(principal))
 }
 
-/// The key of the login behind the id of a session, by which any replica can end it.
+/// The storage key by which any replica finds the login of a session id.
 fn session_key(session: &str) -> String {
     format!("session:{session}")
 }
@@ -138,9 +138,9 @@ impl Inner {
     /// Ends a login, which invalidates all its tokens.
     pub(super) async fn end_login(&self, id: &str) -> Result<(), StoreError> {
         self.vault.remove(&login_key(id)).await?;
-        // After the removal: a validation in between would be cached again.
+        // Evict after the removal: otherwise a validation in between would cache the token again.
         self.tokens.evict_login(id);
-        // Best effort: it expires by itself, and leads to no login.
+        // Best effort: the entry expires by itself, and its login is gone.
         drop(self.vault.remove(&session_key(&login_session_id(id))).await);
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Inner {
         })
     }
 
-    /// Issues new tokens for a refresh token. The provider's tokens are refreshed first: while it is
-    /// unavailable the refresh token stays valid, and a user that it refuses is logged out here, too.
+    /// Issues new tokens for a refresh token. The provider's tokens are refreshed first: if the provider is
+    /// unavailable, the refresh token stays valid, and if it refuses the user, the login ends here too.
     pub(super) async fn refresh(
         self: &Arc<Self>,
         refresh: &str,
@@ -226,7 +226,7 @@ impl Inner {
         }
         let login = self.login(&record.login).await?.ok_or_else(invalid)?;
         let login = self.refresh_provider_tokens(login).await?;
-        // Issue before spending: if the gateway crashes in between, the old token stays valid.
+        // Issue the new tokens before spending the old one: if the gateway crashes in between, the old one stays valid.
         let remaining = self.remaining(&login);
         let issued = self.issue(&login, client, record.scope.clone()).await?;
         if !self.vault.claim(&spent_key(refresh), &true, remaining).await? {

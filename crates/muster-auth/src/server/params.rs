@@ -1,8 +1,8 @@
-//! Parameters of a form or a query. None may be repeated: two readers could choose different values.
+//! Parameters of a form or a query. None may be repeated, because two parsers could choose different values.
 
 use super::responses::OAuthError;
 
-/// How many parameters a request may have: each is compared with all before it.
+/// The maximum number of parameters. Each is compared with all before it, which is quadratic.
 const MAX_PARAMS: usize = 64;
 
 /// The parameters of a request.
@@ -20,7 +20,7 @@ impl Params {
                 )));
             }
             if params.iter().any(|(known, _)| *known == name) {
-                // A token may be for several resources; all of them must be ours, so one is enough.
+                // `resource` may be repeated (RFC 8707). Every resource would have to be ours, so the first is enough.
                 if name == "resource" {
                     continue;
                 }
@@ -31,13 +31,13 @@ impl Params {
         Ok(Self(params))
     }
 
-    /// A parameter that is present and not empty.
+    /// Returns a parameter, unless it is missing or empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A required parameter.
+    /// Returns a required parameter.
     pub(super) fn require(&self, name: &str) -> Result<&str, OAuthError> {
         self.get(name).ok_or_else(|| OAuthError::request(format!("{name} is required")))
     }

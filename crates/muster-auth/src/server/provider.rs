@@ -1,7 +1,7 @@
 //! The identity provider: discovery, logins, and user info.
 //!
-//! It may be unavailable when the gateway starts. Discovery is then retried with backoff, and requests that
-//! need it are answered with `temporarily_unavailable`.
+//! The provider may be unavailable when the gateway starts. Discovery is then retried with backoff, and requests
+//! that need the provider fail with `temporarily_unavailable` meanwhile.
 
 mod identity;
 mod tokens;
@@ -162,14 +162,14 @@ impl Provider {
         Ok(self.http.send(request.timeout(self.config.timeout)).await?)
     }
 
-    /// The scopes to request, and those that a client requests as far as the provider supports them.
+    /// The scopes to request for a client: the gateway's own, and those of `asked` that the provider supports.
     pub(super) fn scopes_with(&self, metadata: &ProviderMetadata, asked: &str) -> Vec<String> {
         let mut scopes = self.scopes(Some(metadata));
         let supported = |scope: &str| {
             let listed = metadata.scopes.as_ref();
             listed.is_some_and(|listed| listed.iter().any(|known| known == scope))
         };
-        // The audiences of tokens that servers receive are for the operator to choose.
+        // Only the operator chooses the audiences of tokens that servers receive.
         let allowed = |scope: &&str| !scope.starts_with("audience:") && supported(scope);
         for scope in asked.split(' ').filter(allowed) {
             if !scopes.iter().any(|known| known == scope) {
@@ -179,7 +179,7 @@ impl Provider {
         scopes
     }
 
-    /// The scopes to request, without those that the provider does not support.
+    /// The scopes that the gateway itself requests, without those that the provider does not support.
     pub(super) fn scopes(&self, metadata: Option<&ProviderMetadata>) -> Vec<String> {
         let mut scopes: Vec<String> = match self.config.kind {
             ProviderKind::Oidc => {
@@ -201,7 +201,7 @@ impl Provider {
     }
 }
 
-/// The body of a successful response; otherwise the error, by status and code.
+/// Returns the body of a successful response, or the error that its status and code stand for.
 fn body(response: &HttpResponse) -> Result<&[u8], ProviderError> {
     #[derive(Deserialize)]
     struct ErrorBody {
@@ -229,7 +229,7 @@ fn body(response: &HttpResponse) -> Result<&[u8], ProviderError> {
     }
 }
 
-/// An error code without anything that is not part of one.
+/// Removes characters that an error code cannot have, and cuts it.
 fn sanitized(code: &str) -> String {
     let letters = code.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_');
     letters.take(40).collect()
@@ -276,7 +276,7 @@ mod tests {
             provider.scopes_with(&listed, asked),
             ["openid", "email", "audience:server:client_id:cluster", "mcp:admin"]
         );
-        // A provider that lists none may refuse what it does not know.
+        // A provider that lists no scopes may refuse unknown ones.
         let unlisted = provider.scopes_with(&metadata(None), asked).join(" ");
         assert!(!unlisted.contains("mcp:admin"), "{unlisted}");
     }

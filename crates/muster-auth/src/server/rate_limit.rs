@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::lock::Lock;
 
-/// How many addresses are tracked. Beyond that, those with the fewest requests are evicted.
+/// The maximum number of tracked addresses. Beyond it, those with the fewest requests are evicted.
 const MAX_TRACKED: usize = 10_000;
 
 /// A rate limiter: a token bucket for each address.
@@ -33,7 +33,7 @@ impl RateLimit {
         self.allows_at(peer, Instant::now())
     }
 
-    /// Whether the next request of an address would exceed the limit. Does not count one.
+    /// Whether the next request of an address would exceed the limit. Does not count as a request.
     pub(super) fn is_exhausted(&self, peer: IpAddr) -> bool {
         let now = Instant::now();
         let full = self.full.lock().get(&bucket(peer)).copied().unwrap_or(now).max(now);
@@ -55,7 +55,7 @@ impl RateLimit {
     }
 }
 
-/// The address that requests are counted by. An IPv6 client usually has a whole /64.
+/// The key that requests are counted by: an IPv4 address or an IPv6 /64 network, which one client usually has.
 fn bucket(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
@@ -88,7 +88,7 @@ mod tests {
         assert!(allows("2001:db8::1") && allows("2001:db8::2") && allows("2001:db8:0:0:ffff::3"));
         assert!(!allows("2001:db8::4"));
         assert!(allows("2001:db8:0:1::1"), "a neighbour");
-        // IPv4 addresses are counted one by one, also in their mapped form.
+        // IPv4 addresses are counted individually, also in their IPv6-mapped form.
         assert!(allows("::ffff:192.0.2.1") && allows("192.0.2.1") && allows("192.0.2.1"));
         assert!(!allows("::ffff:192.0.2.1"));
         assert!(allows("::ffff:192.0.2.2"));

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use muster_net::AddressClass;
 
-/// Private-use schemes without a dot that well-known MCP clients use. RFC 8252 wants reverse domain names,
-/// which contain a dot and are allowed; others have to be configured.
+/// Private-use schemes without a dot that well-known MCP clients use. RFC 8252 requires reverse domain names,
+/// which contain a dot and are always allowed. Any other scheme has to be configured.
 const KNOWN_SCHEMES: &[&str] = &[
     "claude",
     "cursor",
@@ -86,12 +86,13 @@ impl<'a> RedirectUri<'a> {
             || self.ip().is_some_and(|ip| AddressClass::of(ip) == AddressClass::Loopback)
     }
 
-    /// Whether a browser opens it itself, instead of passing it to an application.
+    /// Whether a browser opens the URI itself instead of passing it to an application.
     pub(super) fn is_web(&self) -> bool {
         matches!(self.scheme.as_str(), "http" | "https")
     }
 
-    /// Why codes must not be sent there, if so. `extra_schemes` are the configured private-use schemes.
+    /// Returns why codes must not be sent to this URI; `None` if they may. `extra_schemes` are the configured
+    /// private-use schemes.
     pub(super) fn problem(
         &self,
         allow_loopback: bool,
@@ -115,8 +116,8 @@ impl<'a> RedirectUri<'a> {
         is_private.then_some("it leads into a private network")
     }
 
-    /// Whether it matches a registered one. On the user's own machine the port does not matter: applications
-    /// listen on a free one (RFC 8252, 7.3).
+    /// Whether the URI matches a registered one. The port of a loopback URI is ignored, because applications listen
+    /// on any free port (RFC 8252, 7.3).
     pub(super) fn matches(&self, registered: &str) -> bool {
         let Some(registered) = RedirectUri::parse(registered) else { return false };
         if self.scheme == "http" && self.is_loopback() {

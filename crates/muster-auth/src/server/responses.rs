@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::page;
 
-/// A response with its whole body.
+/// A response with its complete body.
 pub(super) type Reply = Response<Bytes>;
 
-/// How many seconds clients wait before a retry while the identity provider is unavailable.
+/// The `Retry-After` of responses with status 503, in seconds.
 const RETRY_AFTER: &str = "30";
 
 /// An OAuth error response.
@@ -44,7 +44,7 @@ impl OAuthError {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_client", description)
     }
 
-    /// Something is temporarily unavailable.
+    /// A dependency, such as the identity provider, is temporarily unavailable.
     pub(super) fn unavailable(description: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", description)
     }

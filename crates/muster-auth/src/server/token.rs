@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{oauth::TOKEN_EXCHANGE, random};
 
-/// How long a redeemed code is remembered, to detect a second use.
+/// How long a redeemed code is remembered to detect reuse.
 const REDEEMED_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 pub(super) fn code_key(code: &str) -> String {
@@ -79,7 +79,7 @@ impl Inner {
         Ok(responses::json(StatusCode::OK, &issued))
     }
 
-    /// Redeems a code. It works once: a second use ends the login of the first.
+    /// Redeems a code, which can be used only once: a second use ends the login of the first.
     async fn redeem(&self, params: &Params, client: &str) -> Result<IssuedTokens, OAuthError> {
         let invalid = || OAuthError::grant("the code is not valid");
         let code = params.require("code")?;
@@ -97,7 +97,7 @@ impl Inner {
             && (43..=128).contains(&verifier.len())
             && random::digest_of(verifier) == grant.challenge;
         if !matches {
-            // A sender that has the code only must have stolen it.
+            // A sender that has the code but not the verifier or client has probably stolen the code.
             self.end_login(&grant.login).await?;
             return Err(invalid());
         }

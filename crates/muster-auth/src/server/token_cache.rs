@@ -9,7 +9,7 @@ use std::{
 use muster_core::credentials::Principal;
 use tokio::time::Instant;
 
-/// How many tokens are cached: anybody can send new ones.
+/// The maximum number of cached tokens: anybody can send new ones.
 const MAX_ENTRIES: usize = 50_000;
 
 /// The SHA-256 digest of a token.
@@ -42,14 +42,15 @@ struct State {
 }
 
 impl TokenCache {
-    /// The validation of a token, until its TTL has passed.
+    /// Returns the cached validation of a token, unless its TTL has passed.
     pub(super) fn get(&self, digest: &Digest) -> Option<Validation> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let entry = state.entries.get(digest)?;
         (entry.expires > Instant::now()).then(|| entry.validation.clone())
     }
 
-    /// The validation of a token that began after `moment`, whatever its TTL: as good as a new one.
+    /// Returns a validation that began after `moment`, whatever its TTL. For a caller that arrived at `moment` it is as
+    /// good as a new one.
     pub(super) fn validated_since(&self, digest: &Digest, moment: Instant) -> Option<Validation> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let entry = state.entries.get(digest).filter(|entry| entry.begun >= moment)?;
@@ -73,7 +74,7 @@ impl TokenCache {
     ) {
         let now = Instant::now();
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // The login may have ended during the validation.
+        // A login has ended during the validation, and it may be the login of this token.
         if state.evicted.is_some_and(|evicted| evicted >= begun) {
             return;
         }

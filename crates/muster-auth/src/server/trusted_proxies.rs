@@ -1,4 +1,4 @@
-//! Client addresses behind reverse proxies. Only trusted proxies may set them.
+//! Client addresses behind reverse proxies. Only trusted proxies may report them.
 
 use std::net::IpAddr;
 

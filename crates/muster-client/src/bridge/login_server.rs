@@ -1,4 +1,4 @@
-//! The MCP server that the bridge offers while the gateway requires a login: one tool, which starts it.
+//! The MCP server that the bridge offers while the gateway requires a login. Its only tool starts the login.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::user_login::{LoginStart, UserLogin};
 /// The login tool.
 const TOOL: &str = "authenticate_muster";
 
-/// The request handler until the user has logged in.
+/// The MCP server that clients see until the user has logged in.
 #[derive(Debug)]
 pub struct LoginServer {
     login: Arc<UserLogin>,
@@ -29,7 +29,7 @@ pub struct LoginServer {
 }
 
 impl LoginServer {
-    /// Offers to start `login`.
+    /// Creates a server whose tool starts `login`.
     pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
             "The gateway requires a login. Call the tool `{TOOL}` and show the user the URL that it \
@@ -92,7 +92,7 @@ impl RequestHandler for LoginServer {
         &self.identity
     }
 
-    /// Everything a gateway may have: capabilities are negotiated only once.
+    /// Declares everything that a gateway may have, because capabilities are negotiated only once.
     fn capabilities(&self) -> ServerCapabilities {
         ServerCapabilities {
             tools_change: true,
@@ -119,7 +119,7 @@ impl RequestHandler for LoginServer {
     }
 }
 
-/// The changes at a login: every list changes once.
+/// The changes that a login causes: every list changes once.
 struct LoginChanges {
     accepted: watch::Receiver<u64>,
     /// The changes not yet sent; `None` before the login.

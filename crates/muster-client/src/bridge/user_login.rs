@@ -41,7 +41,7 @@ pub struct UserLogin {
 #[derive(Debug, Clone, Default)]
 struct LoginRequired {
     challenge: Option<String>,
-    /// There was a token, which is no longer accepted.
+    /// Whether there was a token that is no longer accepted.
     expired: bool,
 }
 
@@ -54,9 +54,9 @@ struct LoginPage {
 /// A started login, with the URL of its page.
 #[derive(Debug)]
 pub enum LoginStart {
-    /// The page was opened now.
+    /// The login page was just opened.
     New(String),
-    /// The page is still open from before.
+    /// The login page was opened before and the login is still in progress.
     InProgress(String),
 }
 
@@ -67,7 +67,7 @@ impl std::fmt::Debug for UserLogin {
 }
 
 impl UserLogin {
-    /// A login that starts with the stored token, if there is one.
+    /// Loads the stored token, if there is one.
     pub async fn load(target: &Target, mode: AuthMode) -> Self {
         let token = match mode {
             AuthMode::None => None,
@@ -83,7 +83,7 @@ impl UserLogin {
         }
     }
 
-    /// Opens the login page, unless it is open. The token is used as soon as the user has logged in.
+    /// Opens the login page, unless a login is in progress. The token is used as soon as the user has logged in.
     pub async fn start(&self) -> Result<LoginStart, String> {
         let mut page = self.page.lock().await;
         if let Some(LoginPage { url, waiting }) = &mut *page {
@@ -125,7 +125,7 @@ impl UserLogin {
     /// After each login, starts the logins at the servers behind the gateway. Never returns.
     pub async fn log_in_at_servers(&self) -> Infallible {
         let mut accepted = self.accepted.subscribe();
-        // Never fails: `self` holds the sender.
+        // Never fails, because `self` holds the sender.
         while accepted.changed().await.is_ok() {
             if let Err(err) = self.log_in_once().await {
                 tracing::warn!("cannot log in at the servers behind the gateway: {err}");
@@ -174,7 +174,8 @@ impl UserLogin {
         }
     }
 
-    /// Refreshes the token that the gateway refused. One that it calls invalid, and that cannot be refreshed, is deleted.
+    /// Refreshes the token that the gateway refused. Deletes a token that the gateway calls invalid and that cannot be
+    /// refreshed.
     async fn refreshed(&self, refused: Option<&str>, challenge: Option<&str>) -> Option<String> {
         let refused = refused?;
         let tokens = TokenStore::of_user().ok()?;
@@ -204,7 +205,7 @@ impl UserLogin {
                 return;
             }
             tokio::select! {
-                // Never fails: `self` holds the sender.
+                // Never fails, because `self` holds the sender.
                 _ = token.changed() => (),
                 () = sleep(POLL_INTERVAL) => (),
             }

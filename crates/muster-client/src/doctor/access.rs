@@ -1,4 +1,4 @@
-//! Checks of who may use and change the gateway.
+//! Checks of the settings that decide who may use and change the gateway.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn settings_findings(root: &Path, settings: &Settings) -> Vec<Finding> {
         .collect()
 }
 
-/// Settings that let in more callers than necessary, or let them do more.
+/// Settings that admit more callers than necessary, or give callers more rights than necessary.
 fn caller_findings(
     settings: &Settings,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -93,7 +93,7 @@ fn caller_findings(
     found.into_iter().flatten()
 }
 
-/// Settings that show data to others, or store more of it than necessary.
+/// Settings that expose data, or store more of it than necessary.
 fn data_findings(
     settings: &Settings,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -233,7 +233,7 @@ fn file_findings(root: &Path, files: &Files) -> Vec<Finding> {
     findings
 }
 
-/// The files of secrets that the settings name.
+/// The secret files that the settings name.
 fn secret_files(root: &Path, settings: &Settings) -> impl Iterator<Item = PathBuf> {
     let (server, client) =
         (&settings.aggregator.oauth.server, &settings.aggregator.oauth.mcp_client);
@@ -250,7 +250,7 @@ fn secret_files(root: &Path, settings: &Settings) -> impl Iterator<Item = PathBu
     named.into_iter().filter(|name| !name.is_empty()).map(|name| root.join(name))
 }
 
-/// Whether the settings hold secrets themselves.
+/// Whether the settings contain secrets instead of references to files.
 fn has_secrets(settings: &Settings) -> bool {
     let (server, client) =
         (&settings.aggregator.oauth.server, &settings.aggregator.oauth.mcp_client);

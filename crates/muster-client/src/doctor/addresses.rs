@@ -1,13 +1,14 @@
-//! Checks of settings that decide which addresses the gateway trusts, and which it sends requests to.
+//! Checks of the settings that decide which addresses the gateway trusts and which it sends requests to.
 
 use muster_config::settings::{Settings, Valkey};
 
 use crate::remote::target::Target;
 
-/// A network with fewer fixed bits is larger than anybody's own: (IPv4, IPv6).
+/// The shortest plausible prefix of a network of proxies: (IPv4, IPv6). A shorter prefix covers other people's
+/// networks.
 const LEAST_PREFIX: (u8, u8) = (8, 16);
 
-/// Settings that trust too many addresses, or reach into private networks.
+/// Settings that trust too many addresses, or allow requests to private networks.
 pub(super) fn findings(
     settings: &Settings,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -67,7 +68,7 @@ pub(super) fn findings(
     found.into_iter().flatten()
 }
 
-/// The servers that are used. Replicas without one of their own use the one of logins.
+/// The Valkey servers in use. Replicas share the server of logins unless they have their own.
 fn valkeys(settings: &Settings) -> Vec<&Valkey> {
     let server = &settings.aggregator.oauth.server;
     let of_logins = &server.storage.valkey;
@@ -101,7 +102,7 @@ fn has_password(valkey: &Valkey) -> bool {
         || in_url.is_some_and(|(user, _)| user.contains(':'))
 }
 
-/// Whether a network is larger than those of proxies.
+/// Whether a network is too large to contain only proxies.
 fn is_wide(range: &str) -> bool {
     let Some((network, bits)) = range.split_once('/') else { return false };
     let least = if network.contains(':') { LEAST_PREFIX.1 } else { LEAST_PREFIX.0 };

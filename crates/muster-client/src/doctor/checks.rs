@@ -99,7 +99,7 @@ fn file_finding(problem: &FileProblem) -> Finding {
     }
 }
 
-/// Checks for policy rules and workflow steps that name tools which do not exist.
+/// Checks for policy rules and workflow steps that name tools that do not exist.
 pub(super) fn rules(
     files: &Files,
     bundled: &[BundledCli],
@@ -145,7 +145,7 @@ pub(super) fn programs(
     findings
 }
 
-/// A program that cannot be started, and where it comes from.
+/// The finding for a program that cannot be started, with how to install it.
 fn missing(subject: String, program: &str) -> Finding {
     if Path::new(program).is_file() {
         let message = format!("`{program}` is not executable");

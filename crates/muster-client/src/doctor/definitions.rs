@@ -1,4 +1,4 @@
-//! Checks of the definitions of servers, without connecting to them.
+//! Checks of server definitions, without connecting to the servers.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ pub fn check_one(file: &ServerFile, environment: &Environment) -> impl Iterator<
     address.into_iter().chain(unresolved(file))
 }
 
-/// Servers that wait for the approval of an operator. They are not connected.
+/// Reports servers that wait for an operator's approval. They are not connected.
 pub(super) fn pending(files: &Files) -> Vec<Finding> {
     let pending = files.servers.values().filter(|file| file.server.spec.is_pending());
     let findings = pending.map(|file| {
@@ -36,7 +36,7 @@ pub(super) fn pending(files: &Files) -> Vec<Finding> {
     findings.collect()
 }
 
-/// A command with its arguments in one text.
+/// Reports a `command` that contains its arguments.
 fn command_line(file: &ServerFile, environment: &Environment) -> Option<Finding> {
     let spec = &file.server.spec;
     let path = spec.env.get("PATH").map(String::as_str).or_else(|| environment.get("PATH"));
@@ -64,7 +64,7 @@ fn command_line(file: &ServerFile, environment: &Environment) -> Option<Finding>
     Some(finding.fix(fix).repair(repair))
 }
 
-/// A URL that is not one.
+/// Reports a `url` without a supported scheme.
 fn address(file: &ServerFile) -> Option<Finding> {
     let (name, url) = (&file.server.name, &file.server.spec.url);
     match url.split_once("://") {
@@ -90,7 +90,7 @@ fn address(file: &ServerFile) -> Option<Finding> {
     Some(finding.fix(format!("write `url: {wanted}`")).repair(repair))
 }
 
-/// References that only other programs fill in.
+/// Reports `${NAME}` references, which other programs expand but muster does not.
 fn unresolved(file: &ServerFile) -> Option<Finding> {
     let spec = &file.server.spec;
     let texts = spec.args.iter().chain(spec.env.values()).chain(spec.headers.values());
@@ -106,8 +106,8 @@ fn unresolved(file: &ServerFile) -> Option<Finding> {
     ))
 }
 
-/// The change of a definition's file that replaces one line, if the result means what is wanted and nothing else
-/// changes.
+/// A repair that replaces one line of a definition's file; `None` if the result would not be exactly the wanted
+/// definition.
 pub(super) fn repair(
     file: &ServerFile,
     wanted: &McpServerSpec,
@@ -134,7 +134,7 @@ pub(super) fn repair(
     })
 }
 
-/// The words of a command line, as a shell splits them without expansions. None if a quote is open.
+/// Splits a command line as a shell does, without expansions; `None` if a quote is not closed.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();
@@ -158,7 +158,7 @@ fn list(words: &[String]) -> String {
     format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
 }
 
-/// A text as a YAML scalar in a flow list.
+/// Writes a text as a YAML scalar in a flow list.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@+".contains(letter);
     let is_text =

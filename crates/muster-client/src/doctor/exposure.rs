@@ -1,4 +1,4 @@
-//! Checks of what policies and definitions of servers give away.
+//! Checks of what policies, CLIs and server definitions expose.
 
 use muster_config::mcpserver::McpServerSpec;
 use muster_core::cli::{CliConfig, CredentialFiles, Executor};
@@ -22,7 +22,7 @@ pub(super) fn check(files: &Files, bundled: &[BundledCli]) -> Vec<Finding> {
     found.chain(files.servers.values().flat_map(server)).collect()
 }
 
-/// Policies whose containers can change the machine that they run on.
+/// Reports policies whose containers can change the host.
 fn containers(files: &Files) -> impl Iterator<Item = Finding> {
     files.policies.iter().filter_map(|(path, file)| {
         let Executor::Docker(docker) = &file.policy.as_ref()?.executor else { return None };
@@ -35,7 +35,8 @@ fn containers(files: &Files) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Whether a mount is that of the whole machine, of a whole home, or of the socket that starts containers.
+/// Whether a volume gives a container control of the host: a system or home directory, or the container engine's
+/// socket.
 fn opens_the_machine(volume: &str) -> bool {
     let source = volume.split(':').next().unwrap_or(volume);
     let is_socket = source.ends_with("docker.sock") || source.ends_with("podman.sock");
@@ -47,7 +48,7 @@ fn opens_the_machine(volume: &str) -> bool {
         )
 }
 
-/// Own CLIs in place of bundled ones, which may be given files with credentials though those may not.
+/// Reports CLIs that replace a bundled one and accept credential files, which the bundled one refuses.
 fn opened(files: &Files, bundled: &[BundledCli]) -> impl Iterator<Item = Finding> {
     let own = files.clis.iter().flatten();
     own.filter_map(|(path, config)| {
@@ -88,7 +89,7 @@ fn server(file: &ServerFile) -> impl Iterator<Item = Finding> {
     inherits.into_iter().chain(plain)
 }
 
-/// Whether requests to the server carry secrets, or tokens of callers.
+/// Whether requests to the server carry secrets or the tokens of callers.
 fn sends_credentials(spec: &McpServerSpec) -> bool {
     let has_tokens = spec.auth.as_ref().is_some_and(|auth| {
         auth.forward_token || auth.token_exchange.as_ref().is_some_and(|exchange| exchange.enabled)
@@ -99,7 +100,7 @@ fn sends_credentials(spec: &McpServerSpec) -> bool {
     has_tokens || spec.headers.iter().any(is_secret) || redact::address(&spec.url) != spec.url
 }
 
-/// Whether a definition holds secrets themselves, not references to them.
+/// Whether a definition contains secrets instead of references to them.
 pub(super) fn has_inline_secrets(spec: &McpServerSpec) -> bool {
     let is_secret = |(name, value): (&String, &String)| {
         !secrets::is_reference(value) && redact::setting(name, value) != *value

@@ -1,4 +1,4 @@
-//! Checks of the gateway: whether it runs, who answers at its address, and what it serves.
+//! Checks of the gateway: whether it runs, what responds at its address, and which configuration it serves.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::remote::{Credentials, Remote, error::RemoteError, target::Target};
 
-/// The name by which a gateway introduces itself.
+/// The server name that a gateway reports in the MCP handshake.
 const GATEWAY: &str = "muster-aggregator";
 
-/// Checks whether the gateway runs, or could be started.
+/// Checks whether the gateway runs or could be started.
 pub(super) async fn check(target: &Target, files: &Files) -> Vec<Finding> {
     let target = target.as_operator();
     let auth = crate::login::stored_auth(&target).await;
@@ -69,7 +69,7 @@ async fn running(
     findings
 }
 
-/// Whether this caller, who has shown nothing, is an operator.
+/// Whether a caller without credentials is an operator: only operators can see this tool.
 async fn is_open(remote: &Remote) -> bool {
     let mut tool = RawObject::new();
     tool.set_value("name", "core_mcpserver_create");
@@ -77,7 +77,7 @@ async fn is_open(remote: &Remote) -> bool {
     described.is_ok_and(|described| !described.failed)
 }
 
-/// A gateway that serves another directory than the one that was checked.
+/// Reports a gateway that serves a different configuration directory than the one that was checked.
 fn other_files(url: &str, listed: &McpServerList, files: &Files) -> Option<Finding> {
     let theirs: BTreeSet<&str> =
         listed.mcp_servers.iter().map(|server| server.name.as_str()).collect();

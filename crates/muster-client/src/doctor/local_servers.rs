@@ -1,4 +1,4 @@
-//! Why a local server cannot be used.
+//! Explains why a local server cannot be used.
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{connect::OutputStream, text};
@@ -6,7 +6,7 @@ use muster_engine::redact;
 
 use super::{Finding, Hop, servers::Failure};
 
-/// Words on standard error, and what they mean: a code, a message and the fix.
+/// Known texts on standard error, each with a code, a message and the fix.
 const KNOWN: &[(&[&str], &str, &str, &str)] = &[
     (
         &["cannot connect to the docker daemon", "docker daemon is not running", "docker.sock"],
@@ -45,7 +45,7 @@ const KNOWN: &[(&[&str], &str, &str, &str)] = &[
     ),
 ];
 
-/// The finding for a failed local server, by what it wrote.
+/// Explains the failure of a local server by its output.
 pub(super) fn explain(
     server: &McpServer,
     failure: &Failure,
@@ -89,7 +89,7 @@ pub(super) fn explain(
     }
 }
 
-/// The last line on standard error, for the end of a message.
+/// The last line on standard error, to be appended to a message.
 fn last_line(stderr: &str) -> String {
     match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => {
@@ -100,7 +100,7 @@ fn last_line(stderr: &str) -> String {
     }
 }
 
-/// The command line of a server for a shell, without secrets.
+/// The command line of a server, quoted for a shell and with secrets redacted.
 fn command_line(server: &McpServer) -> String {
     let args = redact::arguments(&server.spec.args);
     let words = std::iter::once(server.spec.command.clone()).chain(args);

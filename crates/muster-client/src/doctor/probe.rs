@@ -1,4 +1,4 @@
-//! What answers at an address, found out with a few bytes.
+//! Probes an address with a few bytes to find out which protocol it speaks.
 
 use std::{io, time::Duration};
 
@@ -11,28 +11,28 @@ use tokio::{
 
 /// The timeout of each step.
 const STEP: Duration = Duration::from_secs(2);
-/// How much of an answer is read.
+/// The maximum number of bytes to read of a response.
 const MAX_ANSWER: u64 = 2048;
 
-/// The start of a TLS handshake, without extensions: enough for any server to answer, if only with an alert.
+/// A minimal TLS ClientHello without extensions. Any TLS server responds to it, if only with an alert.
 const CLIENT_HELLO: [u8; 52] = *b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03\
     musterdoctormusterdoctormusterdo\
     \x00\x00\x04\xc0\x2f\x00\x2f\x01\x00";
 
-/// The answer to a probe of an address.
+/// The result of probing an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The host has no address.
     UnknownHost(String),
     /// Nothing listens on the port.
     Refused,
-    /// No connection, for another reason.
+    /// Another error prevented the connection.
     NoConnection(String),
     /// TLS.
     Tls,
     /// HTTP without TLS.
     Http {
-        /// The status of the answer.
+        /// The status of the response.
         status: u16,
         /// Its `Server` header, if there is one.
         server: Option<String>,
@@ -41,16 +41,16 @@ pub(super) enum Answer {
     Other,
 }
 
-/// Finds out what answers at a URL.
+/// Probes what responds at a URL.
 pub(super) async fn probe(url: &Url) -> Answer {
-    // TLS first: its answer is unambiguous, while TLS servers answer plain text with an alert, with nothing, or with an
-    // HTTP response that explains the mistake in words of their own.
+    // Try TLS first, because its response is unambiguous. To plain text, a TLS server may respond with an alert, with
+    // nothing, or with an HTTP error in its own words.
     match ask(url, &CLIENT_HELLO).await {
         Ok(response) if matches!(response.first(), Some(0x15 | 0x16)) => return Answer::Tls,
         Ok(_) => (),
         Err(answer) => return answer,
     }
-    // The path alone: a query may hold a secret.
+    // Send the path only: the query may hold a secret.
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
         url.path(),
@@ -73,7 +73,7 @@ fn http_answer(response: &[u8]) -> Option<Answer> {
     Some(Answer::Http { status, server })
 }
 
-/// Sends bytes and reads the beginning of the answer.
+/// Sends bytes and reads the beginning of the response.
 async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
     let address = (url.host(), url.port());
     let found = timeout(STEP, lookup_host(address)).await;
@@ -94,7 +94,7 @@ async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
                     stream.write_all(bytes).await?;
                     (&mut stream).take(MAX_ANSWER).read_to_end(&mut response).await
                 };
-                // A server that keeps the connection open has answered all the same.
+                // A timeout is not an error: a server may respond and keep the connection open.
                 drop(timeout(STEP, exchange).await);
                 return Ok(response);
             }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::{Answer, Url, http_answer, probe};
 
-    /// A server with TLS that explains in plain text what is wrong with plain text, in the words of Apache.
+    /// A TLS server that responds to plain text with a plain-text error, as Apache does.
     #[tokio::test]
     async fn servers_with_tls_are_recognized_whatever_they_answer_to_plain_text() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

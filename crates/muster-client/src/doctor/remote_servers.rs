@@ -1,4 +1,4 @@
-//! Why a remote server cannot be used.
+//! Explains why a remote server cannot be used.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::env_vars;
 
-/// The timeout of another path.
+/// The timeout of trying another path.
 const OTHER_PATH: Duration = Duration::from_secs(2);
-/// The paths at which servers usually answer.
+/// The usual paths of MCP endpoints.
 const USUAL_PATHS: [&str; 3] = ["/mcp", "/sse", "/"];
 
-/// The finding for a failed remote server, by what answers at its URL.
+/// Explains the failure of a remote server by probing its URL.
 pub(super) async fn explain(
     connect: &dyn Connector,
     file: &ServerFile,
@@ -38,7 +38,7 @@ pub(super) async fn explain(
         Failure::Error { error: ConnectError::Insecure(reason), .. } => Some(reason),
         Failure::Error { .. } | Failure::Timeout(_) => None,
     };
-    // The certificate was refused: no answer to a probe in plain text may suggest anything else.
+    // If the certificate was refused, report that. The response to a plain-text probe must not suggest another cause.
     if let Some(reason) = insecure.filter(|reason| reason.contains("certificate")) {
         return certificate(name, reason);
     }
@@ -65,7 +65,7 @@ pub(super) async fn explain(
             Finding::bad(Hop::Handshake, "unreachable", name, message)
                 .fix(with_proxy("check your network or VPN, and the port in its `url`"))
         }
-        // No repair: anything on the way can answer in plain text, and `http://` would show it the headers.
+        // Offer no repair: anything on the way can respond in plain text, and `http://` would expose the headers to it.
         (Answer::Http { .. }, true) => {
             let message = format!("{host}:{port} speaks plain HTTP, not HTTPS");
             Finding::bad(Hop::Handshake, "speaks-http", name, message).fix(
@@ -93,7 +93,7 @@ pub(super) async fn explain(
     }
 }
 
-/// Adds the URL, and the type if it changes too, that a definition should have.
+/// Adds the fix of changing the URL of a definition, and its type if `kind` is given.
 fn with_url(
     finding: Finding,
     file: &ServerFile,
@@ -136,7 +136,7 @@ fn certificate(name: &str, reason: &str) -> Finding {
     Finding::bad(Hop::Certificates, code, name, text::printable(reason)).fix(fix)
 }
 
-/// A server that answers, but not with MCP: it may do so elsewhere.
+/// The finding for a server that responds, but not with MCP. Tries the usual paths to suggest the right one.
 async fn not_mcp(
     connect: &dyn Connector,
     file: &ServerFile,
@@ -170,7 +170,7 @@ async fn not_mcp(
     finding.fix("check its `url` and `type`: an MCP server must answer there")
 }
 
-/// Whether an MCP server answers there: with a handshake, or with the demand for a login.
+/// Whether an MCP server responds at an endpoint, either with a handshake or with a login challenge.
 async fn answers(connect: &dyn Connector, name: &str, spec: &McpServerSpec) -> bool {
     let (endpoint, limit) = (spec.endpoint(), OTHER_PATH);
     let events = Arc::new(OutputCollector::default());
@@ -186,7 +186,7 @@ async fn answers(connect: &dyn Connector, name: &str, spec: &McpServerSpec) -> b
     }
 }
 
-/// Adds that proxies are not used, if one is configured.
+/// Adds to a fix that muster does not use the proxy in the environment, if there is one.
 fn with_proxy(fix: &str) -> String {
     const NAMES: [&str; 3] = ["https_proxy", "http_proxy", "all_proxy"];
     let set = env_vars::all()
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Something on the way that answers in plain text.
+    /// Something on the way responds in plain text.
     #[tokio::test]
     async fn nothing_leads_from_https_to_http() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,36 +1,36 @@
-//! Changes of files that fix a problem.
+//! Repairs: changes to files that fix a problem.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use muster_engine::store::ConfigStore;
 use serde::Serialize;
 
-/// A change of a file.
+/// A change to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Repair {
-    /// Another text.
+    /// Replaces the text of a file.
     Text {
         /// The file.
         path: PathBuf,
-        /// The text it has now. It may hold secrets, as the other may.
+        /// Its current text. Neither text is serialized, because both may hold secrets.
         #[serde(skip)]
         before: String,
-        /// The text it gets.
+        /// Its new text.
         #[serde(skip)]
         after: String,
     },
-    /// Other permissions.
+    /// Changes permissions.
     Mode {
         /// The file or directory.
         path: PathBuf,
-        /// The permissions it gets.
+        /// The new permissions.
         mode: u32,
     },
 }
 
 impl Repair {
-    /// The lines that change, or the command that does the same.
+    /// The lines that change, or the equivalent command.
     pub fn describe(&self) -> String {
         match self {
             Self::Mode { path, mode } => format!("chmod {mode:o} {}", path.display()),
@@ -40,7 +40,7 @@ impl Repair {
         }
     }
 
-    /// Changes the file. A text that was edited meanwhile is left alone.
+    /// Applies the change. Fails if the text was edited meanwhile.
     pub fn apply(&self) -> Result<(), String> {
         match self {
             Self::Text { path, before, after } => {
@@ -55,7 +55,7 @@ impl Repair {
     }
 }
 
-/// The lines between the common beginning and the common end of two texts.
+/// The lines between the common prefix and the common suffix of two texts.
 fn changed_lines(before: &str, after: &str) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) =
         (before.lines().collect(), after.lines().collect());

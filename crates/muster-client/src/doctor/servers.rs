@@ -14,10 +14,10 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{Finding, Hop, local_servers, remote_servers};
 
-/// How many lines of a server are looked at.
+/// The maximum number of output lines that are kept of a server.
 const MAX_LINES: usize = 50;
 
-/// Keeps the first lines that a server writes beside the protocol.
+/// Keeps the first lines that a server writes outside the protocol.
 #[derive(Debug, Default)]
 pub(super) struct OutputCollector(Lock<Vec<(OutputStream, String)>>);
 
@@ -32,16 +32,16 @@ impl ConnectionObserver for OutputCollector {
     }
 }
 
-/// Why a server was not listed.
+/// Why the tools of a server could not be listed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It did not answer in time.
+    /// It did not respond in time.
     Timeout(Duration),
     /// It failed.
     Error {
-        /// How.
+        /// The error.
         error: ConnectError,
-        /// What it failed at.
+        /// The step that failed, such as `connecting`.
         doing: &'static str,
     },
 }
@@ -115,7 +115,7 @@ async fn list(
     events: Arc<dyn ConnectionObserver>,
 ) -> Result<ServerListing, Failure> {
     let (name, endpoint) = (&file.server.name, file.server.spec.endpoint());
-    // The connector's own timeout is longer, so that running out of time is one case only.
+    // Make the connector's timeout longer than ours, so that a timeout is always reported as `Failure::Timeout`.
     let limit = limit * 2;
     let request =
         ConnectRequest { name, endpoint: &endpoint, access: None, limit, era: None, events };

@@ -10,13 +10,13 @@ use super::clients::ConfigFormat;
 /// The name of muster's entry.
 pub const NAME: &str = "muster";
 
-/// Why a file cannot be edited.
+/// Why a client's configuration cannot be edited.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EditError {
     /// It is malformed.
     #[error("it cannot be read: {0}")]
     Format(String),
-    /// It has comments, which rewriting it would lose.
+    /// It has comments, which rewriting would remove.
     #[error("it has comments, which would be lost")]
     Comments,
     /// The value under the key is not a map of servers.
@@ -98,7 +98,7 @@ pub(super) fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|err: toml_edit::TomlError| EditError::Format(err.to_string()))
 }
 
-/// A table without a heading of its own.
+/// A TOML table without its own heading.
 pub(super) fn implicit_table() -> Item {
     let mut table = Table::new();
     table.set_implicit(true);

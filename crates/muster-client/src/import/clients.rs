@@ -55,7 +55,7 @@ impl McpClient {
         }
     }
 
-    /// The client of a name.
+    /// Finds a client by its name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
@@ -105,7 +105,7 @@ impl McpClient {
         paths.iter().map(|path| home.join(path)).collect()
     }
 
-    /// The path of its configuration file: the one that exists, else the most common.
+    /// The path of its configuration file: the first that exists, else the most common.
     pub fn path(self, home: &Path) -> PathBuf {
         let paths = self.paths(home);
         let found = paths.iter().find(|path| path.exists()).or(paths.first());

@@ -24,7 +24,7 @@ pub(super) fn file(from: &Path, to: &Path, root: &Path) -> ImportAction {
         }
         Err(_) => false,
     };
-    // The file is in a resource directory, and `secrets` is beside that directory.
+    // The file is in a resource directory, and `secrets` is a sibling of that directory.
     let Some(source) = from.parent().and_then(Path::parent) else {
         return ImportAction::Skip { reason: "it is not in a configuration directory".to_owned() };
     };
@@ -45,7 +45,7 @@ pub(super) fn file(from: &Path, to: &Path, root: &Path) -> ImportAction {
 enum SecretAction {
     Exists,
     Copy(MovedSecret),
-    /// Neither side has it.
+    /// Neither configuration has it.
     Missing(String),
     /// It cannot be copied: the target has another secret of that name, or a file cannot be read.
     Conflict(String),
@@ -70,7 +70,7 @@ fn plan_secret(name: &str, source: &SecretStore, target: &SecretStore) -> Secret
     }
 }
 
-/// Notes about secrets that are directories: they are not copied.
+/// Notes about secrets that are directories, which are not copied.
 fn directory_notes(text: &str, root: &Path) -> Vec<String> {
     let auth = mcpserver::parse(text, "x").ok().and_then(|loaded| loaded.value.spec.auth);
     let Some(auth) = auth else { return Vec::new() };
@@ -91,7 +91,7 @@ mod tests {
     use super::file;
     use crate::{import::plan::ImportAction, secrets::SecretStore};
 
-    /// The plan for a file that references the secret `t`, by the value each side has.
+    /// The plan for a file that references the secret `t`, given its value in the source and in the target.
     fn planned(source: Option<&str>, target: Option<&str>, there: bool) -> String {
         let folder = tempfile::tempdir().unwrap();
         let text = "url: http://h/mcp\nheaders: {A: 'Bearer secret://t', B: 'secret://t'}\n";

@@ -8,7 +8,7 @@ use muster_config::mcp_json::secret_part;
 
 use crate::secrets::{self, SecretError, SecretStore};
 
-/// A secret to be stored in a file of its own. `Debug` omits its value.
+/// A secret to be moved into its own file. `Debug` omits its value.
 #[derive(PartialEq, Eq)]
 pub struct MovedSecret {
     /// Where it was found: a variable, header, option or file.
@@ -81,13 +81,13 @@ impl<'a> SecretExtractor<'a> {
             ));
         }
         let Some(secret) = secret_part(&key, &value) else { return (key, value) };
-        // The scheme of an `Authorization` header stays in front of it.
+        // Keep the scheme of an `Authorization` header in front of the reference.
         let scheme = value.strip_suffix(secret).unwrap_or_default();
         let stored = format!("{scheme}{}", self.extract(&key, secret));
         (key, stored)
     }
 
-    /// Notes the variables in a setting, such as `${workspaceFolder}`, which only the client knows.
+    /// Adds a note for each variable in a setting that only the client knows, such as `${workspaceFolder}`.
     pub(super) fn mark(&mut self, setting: &str, value: &str) {
         for reference in value.split("${").skip(1) {
             let name = reference.split('}').next().unwrap_or_default();
@@ -108,7 +108,7 @@ impl<'a> SecretExtractor<'a> {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }
-                // The value of the option before it; an option itself is never a secret.
+                // This is the value of the preceding option. An option itself is never a secret.
                 _ if before.starts_with('-') && !arg.starts_with('-') => {
                     self.pair((before.clone(), arg)).1
                 }
@@ -131,10 +131,10 @@ impl<'a> SecretExtractor<'a> {
         format!("{}.{key}", self.server)
     }
 
-    /// Stores a secret under a name of its own, and returns the reference to it.
+    /// Adds a secret under a unique name and returns the reference to it.
     fn extract(&mut self, key: &str, secret: &str) -> String {
         let name = self.secret_name(key);
-        // File systems may ignore the case of names.
+        // Compare names ignoring case, as some file systems do.
         let is_free = |name: &String| {
             let mut others =
                 self.moved.iter().filter(|moved| moved.name.eq_ignore_ascii_case(name));

@@ -20,7 +20,7 @@ use crate::secrets::{SecretError, SecretStore};
 /// The namespace of imported servers.
 const NAMESPACE: &str = "default";
 
-/// Everything an import will do.
+/// The plan of an import.
 #[derive(Debug, Default)]
 pub struct ImportPlan {
     /// One step for each item found, in order.
@@ -30,9 +30,9 @@ pub struct ImportPlan {
 /// One item, and what the import does with it.
 #[derive(Debug)]
 pub struct ImportStep {
-    /// The name of the item at its source, and its project there.
+    /// The name of the item at its source, and its project if it has one.
     pub key: EntryKey,
-    /// The action for it.
+    /// What the import does with it.
     pub action: ImportAction,
 }
 
@@ -43,7 +43,7 @@ pub enum ImportAction {
     Write(Box<NewServer>),
     /// Copy a file of another muster configuration.
     Copy(Box<CopiedFile>),
-    /// Nothing: the same item exists.
+    /// Do nothing, because the same item exists.
     Same {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub struct NewServer {
 }
 
 impl NewServer {
-    /// Whether it is reached as the server of `spec` is.
+    /// Whether it has the same endpoint as the server of `spec`.
     fn is_same(&self, spec: &McpServerSpec) -> bool {
         self.server.spec.endpoint() == spec.endpoint()
     }
@@ -140,7 +140,7 @@ impl ImportPlan {
         let others = (2..).map(|number| format!("{wanted}-{number}"));
         let names = [wanted.clone(), format!("{wanted}-{clean}")].into_iter().chain(others);
         let secrets = SecretStore::of(root);
-        // A server that exists with other secrets: it is not imported again under another name.
+        // A server that exists with different secrets is not imported again under another name.
         let mut conflict = None;
         for name in names.take(50) {
             let write = new_server(root, &name, server);
@@ -186,7 +186,7 @@ impl ImportPlan {
         })
     }
 
-    /// Writes everything. Secrets first, so that no file references one that does not exist.
+    /// Applies the plan. Stores secrets before files, so that no file references a missing secret.
     pub fn apply(&self, root: &Path) -> Result<(), ApplyError> {
         for step in &self.steps {
             match &step.action {
@@ -250,7 +250,7 @@ fn new_server(root: &Path, name: &str, server: &ClientServer) -> NewServer {
     NewServer { server: McpServer::new(name, NAMESPACE, spec), path, moved, notes }
 }
 
-/// The name as it can be used in file and tool names.
+/// Converts a name to one that can be used in file and tool names.
 fn server_name(name: &str) -> String {
     let letters = name
         .to_lowercase()
@@ -386,7 +386,7 @@ mod tests {
         let again = planned(vec![("cursor", "1"), ("codex", "2"), ("cursor", "3")]);
         let skipped = "skipped: a.TOKEN exists and holds another secret";
         assert_eq!(actions(&again), ["same", "same", skipped]);
-        // The secret of a server that was deleted.
+        // A deleted server may have left its secret behind.
         SecretStore::of(root.path()).put("b.TOKEN", "old").unwrap();
         let mut plan = ImportPlan::default();
         plan.add(root.path(), "cursor", vec![found("b", &[("TOKEN", "new")], &[])]);

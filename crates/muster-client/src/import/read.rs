@@ -21,7 +21,7 @@ pub enum ImportItem {
     Server {
         /// Its entry in the client's file.
         key: EntryKey,
-        /// What the entry says, or why it cannot be used.
+        /// The server, or why its entry cannot be used.
         server: Result<ClientServer, String>,
     },
     /// A file of a muster configuration.
@@ -97,7 +97,7 @@ fn folder(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
     Ok(found)
 }
 
-/// A file of a muster configuration, by its contents.
+/// Reads a muster configuration file, whose kind follows from its contents.
 fn yaml_file(path: &Path, text: &str) -> Result<Vec<ImportItem>, String> {
     yaml::parse(text).map_err(|err| err.to_string())?;
     let format = FileFormat::of_text(text).ok_or("its `kind` or its keys are unknown")?;

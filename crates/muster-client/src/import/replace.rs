@@ -1,10 +1,11 @@
 //! Takes imported servers out of the configuration of an MCP client, and puts them back.
 //!
-//! The first replacement backs up the file; a later one adds the entries it takes out to that backup. Undo adds the
-//! entries of the backup that the file does not have; where nothing else has changed, that is the original byte for byte.
+//! The first replacement backs up the file. A later one adds the entries that it takes out to that backup. Undo adds
+//! the entries of the backup that the file lacks. If nothing else has changed, the result is the original byte for
+//! byte.
 //!
-//! **Invariant:** a client may write its file at any time. A replacement is made from the text that the file has at that
-//! moment, and only takes out entries that are still those that were imported.
+//! **Invariant:** a replacement edits the current text of the file, and takes out only entries that are unchanged since
+//! they were imported. A client may write its file at any time.
 
 use std::{
     fs, io,
@@ -49,14 +50,14 @@ impl ReplacedFile {
         self.path.with_file_name(name)
     }
 
-    /// Those of the entries that the file has.
+    /// Returns the entries that the file has.
     pub fn present(&self, keys: &[EntryKey]) -> Result<Vec<EntryKey>, EditError> {
         let document = ClientDocument::parse(&self.text, self.format)?;
         Ok(keys.iter().filter(|key| document.get(key).is_some()).cloned().collect())
     }
 
-    /// Takes the entries out of the file as it is now, and returns those that the client has changed since it was read:
-    /// they stay. What is taken out is in the backup.
+    /// Moves the entries from the current file to the backup. Keeps entries that the client has changed since the file
+    /// was read, and returns them.
     pub fn take_out(&self, keys: &[EntryKey]) -> Result<Vec<EntryKey>, ReplaceError> {
         let planned = ClientDocument::parse(&self.text, self.format)?;
         let current = Self::read(self.path.clone(), self.format)?.text;
@@ -85,7 +86,7 @@ impl ReplacedFile {
         Ok(changed)
     }
 
-    /// Puts the servers of the backup back; `false` if there is no backup.
+    /// Puts the servers of the backup back. Returns `false` if there is no backup.
     pub fn undo(&self) -> Result<bool, ReplaceError> {
         let Some(original) = self.backup()? else { return Ok(false) };
         connect::write(&self.path, &self.restored(&original)?, &self.path)?;
@@ -102,7 +103,7 @@ impl ReplacedFile {
         }
     }
 
-    /// The text with the servers of `original` that it does not have.
+    /// The text with the servers of `original` that it lacks added.
     fn restored(&self, original: &str) -> Result<String, EditError> {
         let mut document = ClientDocument::parse(&self.text, self.format)?;
         let before = ClientDocument::parse(original, self.format)?;
@@ -174,7 +175,7 @@ impl ClientDocument {
         }
     }
 
-    /// An entry, in a form that can be compared.
+    /// Returns an entry as text, for comparison.
     fn get(&self, key: &EntryKey) -> Option<String> {
         match self {
             Self::Json(document, servers) => {
@@ -211,7 +212,7 @@ impl ClientDocument {
         }
     }
 
-    /// Adds or replaces an entry by that of another document of the same format.
+    /// Copies an entry from another document of the same format, replacing an existing one.
     fn put_from(&mut self, other: &Self, key: &EntryKey) -> Result<(), EditError> {
         match (self, other) {
             (Self::Json(document, servers), Self::Json(other, _)) => {
@@ -238,7 +239,7 @@ impl ClientDocument {
         Ok(())
     }
 
-    /// Whether two documents mean the same.
+    /// Whether two documents are equivalent.
     fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Json(one, _), Self::Json(other, _)) => one == other,
@@ -256,7 +257,7 @@ impl ClientDocument {
     }
 }
 
-/// A member of an object, created as an empty object.
+/// Returns a member of an object, created as an empty object if it is missing.
 fn member<'a>(
     holder: &'a mut Value,
     name: &str,

@@ -13,10 +13,10 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use crate::env_vars;
 
 const DEFAULT_PORT: u16 = 3000;
-/// The time to send the page before the process may exit.
+/// How long to wait for the page to be sent before the process may exit.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A web server for one callback.
+/// A web server that receives one callback.
 #[derive(Debug)]
 pub(super) struct CallbackServer {
     listener: TcpListener,
@@ -43,8 +43,8 @@ impl CallbackServer {
         format!("http://localhost:{}/callback", self.port)
     }
 
-    /// Waits for the callback. `judge` turns its parameters, which are `None` if one is repeated, into
-    /// the result and decides which page the browser shows.
+    /// Waits for the callback. `judge` turns its parameters into the result, which also decides which page the
+    /// browser shows. The parameters are `None` if one is repeated.
     pub(super) async fn receive(
         &self,
         limit: Duration,
@@ -55,9 +55,9 @@ impl CallbackServer {
         let callback = timeout(limit, self.serve(&mut connections)).await.map_err(|_| late)?;
         let (params, page) = callback.ok_or("callback failed: the server has stopped")?;
         let judged = judge(params.as_ref());
-        // The browser may have disconnected.
+        // Ignore an error: the browser may have disconnected.
         drop(page.send(judged.as_ref().map(drop).map_err(Clone::clone)).await);
-        // The page must be sent before the process exits.
+        // Wait until the page is sent, because the process may exit next.
         drop(timeout(PAGE_TIMEOUT, connections.join_next()).await);
         connections.detach_all();
         judged
@@ -125,7 +125,7 @@ mod tests {
 
     use super::{CallbackParams, CallbackServer};
 
-    /// What `judge` gets for a query, and the status of the page.
+    /// The parameters that `judge` receives for a query, and the status of the page.
     async fn received(query: &str) -> (Option<CallbackParams>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

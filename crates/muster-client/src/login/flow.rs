@@ -28,18 +28,18 @@ use crate::{
 
 /// The name shown on consent pages.
 const CLIENT_NAME: &str = "muster";
-/// The client id at issuers without registration.
+/// The client id at issuers that do not support registration.
 const DEFAULT_CLIENT_ID: &str = "muster-agent";
 /// The scopes to request if the gateway names none.
 const DEFAULT_SCOPES: &str = "openid profile email groups offline_access";
-/// Gateways may be on the local network.
+/// Allows private networks: gateways may be on the local network.
 const POLICY: AddressPolicy = AddressPolicy::Private;
 /// The timeout of a login that shows a page.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// The timeout of a login without a page.
 const SILENT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Whether the issuer may show a page.
+/// Whether the issuer may show a login page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prompting {
     /// It may.
@@ -88,7 +88,7 @@ impl PendingLogin {
             |reason: String| RemoteError::AuthFailed { endpoint: target.url.clone(), reason };
         let http = http_client();
         let found = discover(&http, target, challenge).await.map_err(failed)?;
-        // The port is reserved before the client registers with it.
+        // Reserve the port before the client registers a redirect URI with it.
         let callback = CallbackServer::open().await.map_err(failed)?;
         let client = identify(&http, &found.issuer, &callback.url()).await.map_err(failed)?;
         let request = AuthorizationRequest {
@@ -159,7 +159,7 @@ pub async fn refresh(old: &StoredToken) -> Result<StoredToken, String> {
     Ok(token)
 }
 
-/// A stored token, refreshed if it is about to expire. If that fails it is the old one, which may still be accepted.
+/// Refreshes a stored token if it is about to expire. If that fails, returns the old one, which may still be accepted.
 pub async fn fresh(token: StoredToken) -> StoredToken {
     if token.expires_soon()
         && token.can_refresh()
@@ -179,7 +179,7 @@ pub async fn end_login(token: &StoredToken) -> Result<(), String> {
     let http = http_client();
     let discovery = MetadataFetcher { http: &http, policy: POLICY };
     let issuer = discovery.issuer(&token.issuer_url).await.map_err(|err| err.to_string())?;
-    // An issuer without one lets its tokens expire.
+    // An issuer without a revocation endpoint lets its tokens expire.
     let Some(endpoint) = issuer.revocation_endpoint else { return Ok(()) };
     revoke(&http, &endpoint, POLICY, &client_of(token), revoked).await
 }
@@ -215,7 +215,7 @@ async fn discover(
     })
 }
 
-/// The code of a callback that answers this request: the state is checked before anything else.
+/// Returns the code of a callback for this request. The state is checked before anything else.
 fn authorization_code(
     params: Option<&CallbackParams>,
     request: &PendingAuthorization,
@@ -233,7 +233,7 @@ fn authorization_code(
     })
 }
 
-/// The client's identity at an issuer: a new registration, else the configured or default client id.
+/// Obtains the client's identity at an issuer: a new registration, else the configured or default client id.
 async fn identify(
     http: &HttpClient,
     issuer: &IssuerMetadata,
@@ -273,7 +273,7 @@ fn store(token: &StoredToken) -> Result<(), String> {
 /// Opens the browser, or shows the URL to open.
 fn show(ui: &dyn LoginUi, url: &str, prompting: Prompting) {
     if prompting == Prompting::Silent {
-        // Without a browser the login times out, and one with a page follows.
+        // If no browser opens, the silent login times out and a login with a page follows.
         drop(ui.open(url));
         return;
     }
@@ -287,7 +287,7 @@ fn show(ui: &dyn LoginUi, url: &str, prompting: Prompting) {
     ui.show("Waiting for authentication to complete...\n");
 }
 
-/// The token to store. A refresh may omit what does not change: it is taken from `old`.
+/// The token to store. A refresh response may omit values that do not change: they are taken from `old`.
 fn stored_token(
     response: TokenResponse,
     server_url: &str,

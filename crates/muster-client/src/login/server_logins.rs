@@ -1,4 +1,4 @@
-//! Logins at the servers behind a gateway: the resource `auth://status`, and the login at one server.
+//! Logins at the servers behind a gateway: their state in the resource `auth://status`, and logging in at one server.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub async fn list(remote: &Remote) -> Result<Vec<ServerAuthStatus>, RemoteError>
     Ok(status(remote).await?.servers)
 }
 
-/// Lists the login state of all servers, once single sign-on has succeeded or failed at each.
+/// Lists the login state of all servers. Waits until single sign-on has succeeded or failed at each, or timed out.
 pub async fn settled(remote: &Remote) -> Result<Vec<ServerAuthStatus>, RemoteError> {
     let end = Instant::now() + SSO_TIMEOUT;
     loop {
@@ -82,7 +82,7 @@ pub async fn log_in(
         return Err(ServerLoginError::Tool(answer.texts().join("\n")));
     }
     let Some(LoginDetails { auth_url: url }) = answer.details() else {
-        // Without a page to open, the login is complete if the server is connected.
+        // Without a page to open, the login succeeded only if the server is connected.
         if !is_connected(remote, name).await {
             return Err(ServerLoginError::NoUrl);
         }

@@ -16,9 +16,9 @@ use thiserror::Error;
 
 use crate::user_dirs::{self, NoHome};
 
-/// A token with less time left is not used.
+/// A token with less remaining lifetime is not used.
 const MIN_LIFETIME: Duration = Duration::from_secs(60);
-/// A token with less time left is refreshed, if possible.
+/// A token with less remaining lifetime is refreshed, if possible.
 const REFRESH_BEFORE: Duration = Duration::from_secs(5 * 60);
 
 /// A token of the user for one gateway.
@@ -118,7 +118,7 @@ impl TokenStore {
     pub fn load(&self, endpoint: &str) -> Option<StoredToken> {
         let text = fs::read_to_string(self.file(endpoint)).ok()?;
         let token: StoredToken = serde_json::from_str(&text).ok()?;
-        // A renamed file must not send a token to another gateway.
+        // Check the URL in the file: renaming a file must not send its token to another gateway.
         (token.server_url == base_url(endpoint)).then_some(token)
     }
 
@@ -158,7 +158,7 @@ impl TokenStore {
     }
 }
 
-/// Writes a private file atomically. It is never readable by others, not even while it is written.
+/// Writes a private file atomically. Others cannot read it, not even while it is being written.
 fn write(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let next = file.with_extension(format!("{}.tmp", std::process::id()));
@@ -221,7 +221,7 @@ mod tests {
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(&tokens.folder)), (0o600, 0o700));
         assert_eq!(file.file_stem().unwrap().len(), 32);
-        // Under the name of another gateway the file is ignored.
+        // A file under the name of another gateway is ignored.
         std::fs::copy(&file, tokens.file("https://other.example")).unwrap();
         assert!(tokens.load("https://other.example/mcp").is_none());
         assert!(tokens.remove("https://g.example/mcp").unwrap());

@@ -42,7 +42,7 @@ pub enum RemoteError {
         /// The cause.
         reason: String,
     },
-    /// The gateway cannot be reached, or the connection was lost while it was made.
+    /// The gateway cannot be reached, or the connection was lost during the handshake.
     #[error("initialization failed: {0}")]
     Unreachable(String),
     /// TLS cannot be set up, or the certificate of the gateway is not trusted.
@@ -51,7 +51,7 @@ pub enum RemoteError {
     /// The connection failed in another way.
     #[error("initialization failed: {0}")]
     Connect(String),
-    /// The request of a tool call failed.
+    /// The request for a tool call failed.
     #[error("failed to execute tool {tool}: tool call failed: {reason}")]
     Call {
         /// The tool.
@@ -72,10 +72,10 @@ pub enum RemoteError {
     Tool {
         /// Its text.
         text: String,
-        /// What kind of error it is, if the tool says so.
+        /// The kind of the error, if the tool reports it.
         kind: Option<ErrorKind>,
     },
-    /// The reply of a tool is not of its type.
+    /// The reply of a tool does not have the expected type.
     #[error("cannot read the reply of {tool}: {reason}")]
     Reply {
         /// The tool.
@@ -127,7 +127,7 @@ impl RemoteError {
         }
     }
 
-    /// A session that was accepted before needs a new login.
+    /// The error of a failed tool call. Unlike when connecting, a rejected token means that the login has expired.
     pub(super) fn calling(error: TransportError, tool: &str, endpoint: &str) -> Self {
         match error {
             TransportError::Unauthorized { .. } => {

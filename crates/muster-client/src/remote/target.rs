@@ -1,4 +1,4 @@
-//! The gateway to use: an explicit endpoint, a context, or the local configuration.
+//! The gateway to use, selected by an explicit endpoint, a context or the local configuration.
 
 use std::{
     net::SocketAddr,
@@ -26,11 +26,11 @@ pub struct Target {
     pub transport: GatewayTransport,
     /// Where the URL comes from.
     pub origin: Origin,
-    /// What makes the user its operator, see [`Target::as_operator`].
+    /// The operator credentials to send, see [`Target::as_operator`].
     pub operator: Option<OperatorCredentials>,
 }
 
-/// The origin of a URL.
+/// Where a URL comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The user or a context named it.
@@ -68,7 +68,7 @@ pub enum TargetError {
     /// There is no context of this name.
     #[error("context \"{0}\" not found")]
     UnknownContext(String),
-    /// The transport of the configured gateway has no URL, as on standard input and output.
+    /// The transport of the configured gateway has no URL: it is standard input and output.
     #[error("unsupported transport: {0}")]
     NoUrl(&'static str),
     /// `config.yaml` cannot be read.
@@ -95,7 +95,7 @@ impl Target {
         Self { url: url.to_owned(), transport, origin: Origin::Named, operator: None }
     }
 
-    /// Resolves the gateway. The first of these wins: the endpoint, the named context,
+    /// Resolves the gateway. The order of precedence is: the endpoint, the named context,
     /// `MUSTER_CONTEXT`, the current context, the configuration.
     pub fn resolve(options: TargetOptions<'_>) -> Result<Self, TargetError> {
         if let Some(url) = options.endpoint.filter(|url| !url.is_empty()) {
@@ -108,7 +108,7 @@ impl Target {
             let context = context.ok_or_else(|| TargetError::UnknownContext(name.clone()))?;
             return Ok(Self::at(&context.endpoint));
         }
-        // An unreadable contexts file counts as no current context.
+        // If the contexts file cannot be read, there is no current context.
         let current = Contexts::load().ok().and_then(|all| all.current().cloned());
         if let Some(context) = current {
             return Ok(Self::at(&context.endpoint));
@@ -123,7 +123,7 @@ impl Target {
         }
     }
 
-    /// The gateway of a configuration directory: where it is running, else where its settings say.
+    /// The gateway of a configuration directory: its address if it is running, else that of its settings.
     pub fn of_directory(folder: &Path) -> Self {
         let configured = || settings(folder).and_then(|settings| Self::configured(&settings)).ok();
         let found = running(folder).map(|url| Self::at(&url)).or_else(configured);
@@ -144,7 +144,8 @@ impl Target {
         Ok(Self { origin: Origin::Configured, ..Self::at(&url) })
     }
 
-    /// The target of this gateway over streamable HTTP, if its URL is known: a configured gateway serves both transports.
+    /// The target of this gateway over streamable HTTP, if its URL is known. A configured gateway serves both
+    /// transports.
     pub fn streamable(&self) -> Option<Self> {
         match (self.transport, self.origin) {
             (GatewayTransport::StreamableHttp, _) => Some(self.clone()),
@@ -157,8 +158,8 @@ impl Target {
         }
     }
 
-    /// The target as its operator uses it, if the gateway is one of this user's on this machine. For commands of the user, never
-    /// for what agents ask for.
+    /// The target with operator credentials, if the gateway runs as this user on this machine. Use it only for commands
+    /// of the user, never on behalf of agents.
     #[must_use]
     pub fn as_operator(&self) -> Self {
         let find = || {
@@ -168,14 +169,15 @@ impl Target {
         Self { operator: find(), ..self.clone() }
     }
 
-    /// The URL to connect to: operators use the address that their token is for, whatever a name resolves to.
+    /// The URL to connect to. With operator credentials, it has the address that the token is for, whatever the host
+    /// name resolves to.
     pub(crate) fn connect_url(&self) -> String {
         let Some(operator) = &self.operator else { return self.url.clone() };
         let path = self.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
         format!("http://{}/{}", operator.address, path.map_or("", |(_, path)| path))
     }
 
-    /// Whether it is on this machine.
+    /// Whether the gateway is on this machine.
     pub fn is_local(&self) -> bool {
         let host = self.host_and_port().map_or("", |(host, _)| host);
         ["localhost", "127.0.0.1", "::1"].iter().any(|local| host.eq_ignore_ascii_case(local))
@@ -193,7 +195,8 @@ impl Target {
     }
 }
 
-/// The header by which a gateway of this user at an address admits the user's own clients, which serve agents.
+/// The header by which the gateway at an address admits its user's own clients, if this user runs it. These clients
+/// serve agents, so they are not operators.
 pub fn local_header(address: SocketAddr) -> Option<(HeaderName, HeaderValue)> {
     let token = operator_file::local_token(&user_dirs::state().ok()?, address)?;
     let mut value = HeaderValue::from_str(token.reveal()).ok()?;
@@ -201,7 +204,7 @@ pub fn local_header(address: SocketAddr) -> Option<(HeaderName, HeaderValue)> {
     Some((HeaderName::from_static(LOCAL_HEADER), value))
 }
 
-/// The URL of the running gateway of a configuration directory.
+/// The URL of a configuration directory's gateway, if it is running.
 fn running(folder: &Path) -> Option<String> {
     let owner = user_dirs::state_folder(folder, None).ok()?.owner()?;
     owner.record?.endpoint.as_deref().map(local_gateway::local_url)

@@ -45,7 +45,7 @@ pub enum ContentBlock {
 pub struct BinaryContent {
     /// Its MIME type.
     pub mime: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: usize,
 }
 
@@ -74,13 +74,13 @@ impl ToolResponse {
         Ok(outer)
     }
 
-    /// The response with the blocks that are beside the text of `call_tool`, in place of their names.
+    /// Replaces references to blocks by the blocks themselves, which `call_tool` returns next to its text.
     fn with_blocks_of(mut self, outer: &Self) -> Self {
         for (block, content) in self.blocks.iter_mut().zip(&mut self.content) {
             let object = RawObject::parse(block).unwrap_or_default();
             let number = object.get("block").and_then(|number| number.get().parse().ok());
             let beside = number.and_then(|number: usize| outer.blocks.get(number));
-            // A tool may have a member of this name in a block of its own.
+            // Compare types: a tool's own block may have a member named `block`.
             let is_type = |block: &RawValue| {
                 RawObject::parse(block)?.get("type").map(|word| word.get().to_owned())
             };
@@ -104,7 +104,7 @@ impl ToolResponse {
         }
     }
 
-    /// The reply of a core tool as its type, or the error that the tool reports.
+    /// Parses the reply of a core tool as its type, or returns the error that the tool reports.
     pub fn reply<T: DeserializeOwned>(&self, tool: &str) -> Result<T, RemoteError> {
         if self.failed {
             let text = self.texts().join("\n");
@@ -117,13 +117,13 @@ impl ToolResponse {
         })
     }
 
-    /// The kind of the error that the tool reports, if it says so.
+    /// The kind of the error, if the tool reports it.
     pub fn error_kind(&self) -> Option<ErrorKind> {
         let details: Option<ErrorDetails> = self.details().filter(|_| self.failed);
         details.map(|details| details.error)
     }
 
-    /// Its structured content as a type.
+    /// Parses its structured content as a type.
     pub fn details<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(self.structured.as_ref()?.get()).ok()
     }
@@ -186,7 +186,7 @@ impl ContentBlock {
 }
 
 impl BinaryContent {
-    /// Four letters of base64 hold three bytes.
+    /// Computes the size from the length of the base64: four characters hold three bytes.
     fn of(mime: &str, data: &str) -> Self {
         let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
         Self { mime: mime.to_owned(), size: (data.len() / 4 * 3).saturating_sub(padding) }

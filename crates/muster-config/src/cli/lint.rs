@@ -1,5 +1,4 @@
-//! Mistakes in a CLI config that do not keep it from loading, because CLImax loads it too, but that its
-//! author did not intend.
+//! Lints for CLI configs: likely mistakes that do not keep a config from loading, because CLImax loads it too.
 
 use std::collections::BTreeMap;
 

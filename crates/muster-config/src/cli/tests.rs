@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::parse;
 use crate::LoadError;
 
-/// The problems of a file, one a line with its place and fix, or its warnings, or `ok`.
+/// The problems of a file, one per line with its position and fix, or its warnings, or `ok`.
 fn report(text: &str) -> String {
     match parse(text) {
         Ok(loaded) if loaded.warnings.is_empty() => "ok\n".to_owned(),

@@ -1,8 +1,8 @@
-//! Definitions of files in the form of their resources.
+//! Conversion of definition files to the form of their Kubernetes resources.
 //!
-//! Files are read leniently: `yes` is a boolean, `8080` a text, `string` an argument of a workflow. A resource has one
-//! form of each value, which is the one that the reader of the file makes of it. What already has this form stays as it
-//! is, and no defaults are added.
+//! Files are read leniently: `yes` may be a boolean, `8080` text, and `string` an argument of a workflow. A resource
+//! has one form for each value: the form that the reader of the file produces. A value that already has this form is
+//! unchanged, and no defaults are added.
 
 use muster_core::fields::{Field, FieldTable, FieldType, NONE};
 use serde_json::{Map, Value as Json, json};
@@ -17,7 +17,7 @@ use crate::{
     yaml::{Node, NodeValue},
 };
 
-/// A definition of a file in the form of its resource.
+/// A definition from a file, in the form of its resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceDefinition {
     /// Its name.
@@ -28,7 +28,7 @@ pub struct ResourceDefinition {
     pub spec: Map<String, Json>,
 }
 
-/// The metadata of a file that is kept.
+/// The metadata of a file that the resource keeps.
 static METADATA: FieldTable = FieldTable::new(
     "ObjectMeta",
     "metadata",
@@ -38,7 +38,8 @@ static METADATA: FieldTable = FieldTable::new(
     ],
 );
 
-/// Reads a file. Fields that its format does not have are left out. `file_name` is that of the file, without the extension.
+/// Reads a file. Fields that its format does not have are left out. `file_name` is the name of the file without its
+/// extension.
 pub fn from_file(
     kind: DefinitionKind,
     text: &str,
@@ -48,7 +49,8 @@ pub fn from_file(
         DefinitionKind::McpServer => {
             let server = mcpserver::parse(text, file_name)?.value.spec;
             let mut found = by_table(text, file_name, &mcpserver::FORMAT)?;
-            // What follows from other fields in a file, and from nothing in a resource.
+            // A file may leave these fields out, because its reader derives them from other fields. A resource states
+            // them.
             found.spec.entry("type").or_insert_with(|| json!(server.kind.as_str()));
             if server.auto_start {
                 found.spec.insert("autoStart".to_owned(), json!(true));
@@ -64,7 +66,7 @@ pub fn from_file(
                     }
                     Ok(found)
                 }
-                // The reader of workflows takes more than its table says.
+                // The reader of workflows accepts more than its field table describes.
                 Err(_) => with_metadata(text, workflow.name, workflow.spec.to_file()),
             }
         }
@@ -76,7 +78,7 @@ pub fn from_file(
     }
 }
 
-/// Reads a file whose spec is what its field table says.
+/// Reads a file whose spec is described by its field table.
 fn by_table(
     text: &str,
     file_name: &str,
@@ -93,7 +95,7 @@ fn by_table(
     with_metadata(text, name, spec)
 }
 
-/// Reads a file that is a spec, and has the name of its resource outside.
+/// Reads a file that is a bare spec. Its resource is named after the file.
 fn bare(
     text: &str,
     file_name: &str,
@@ -104,7 +106,7 @@ fn bare(
     Ok(ResourceDefinition { name: file_name.to_owned(), metadata: Map::new(), spec })
 }
 
-/// Writes arguments of a workflow that are only a type as mappings.
+/// Expands workflow arguments that are only a type into mappings.
 fn long_arguments(args: &mut Json) {
     for arg in args.as_object_mut().into_iter().flat_map(Map::values_mut) {
         if arg.is_string() {

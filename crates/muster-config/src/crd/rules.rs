@@ -1,6 +1,7 @@
 //! Validations that a type does not express: patterns, lengths, and rules in CEL.
 //!
-//! Only what the readers refuse too, or what the original's resources refuse: a manifest that worked is accepted.
+//! They reject only what the readers or the original's resources also reject, so that a manifest that worked is still
+//! accepted.
 
 use serde_json::{Value as Json, json};
 
@@ -105,7 +106,7 @@ const NOT_EMPTY: &[(&str, &str)] = &[
     ("Workflow", "spec.onFailure[].tool"),
 ];
 
-/// Texts that are moments, by kind and path.
+/// Text fields that hold timestamps, by kind and path.
 const MOMENTS: &[(&str, &str)] = &[
     ("WorkflowExecution", "spec.startedAt"),
     ("WorkflowExecution", "spec.completedAt"),
@@ -113,7 +114,7 @@ const MOMENTS: &[(&str, &str)] = &[
     ("WorkflowExecution", "spec.steps[].completedAt"),
 ];
 
-/// Adds what holds for a value and everything below it.
+/// Adds the validations of a value, and of everything below it, to its schema.
 pub(super) fn add(kind: &str, path: &mut Vec<&str>, schema: &mut Json) {
     let place = path.join(".").replace(".[]", "[]").replace(".{}", "{}");
     let here = RULES.iter().find(|(of, at, _)| *of == kind && at.contains(&place.as_str()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-/// The states of a server, and of one that nobody has approved yet.
+/// The states of a server, including one that is not approved yet.
 const STATES: &[&str] = &[
     "Running",
     "Starting",
@@ -15,7 +15,7 @@ const STATES: &[&str] = &[
     "Awaiting Approval",
 ];
 
-/// The status of a kind that is accepted or not, and has no state.
+/// The status of a kind whose only state is whether it is accepted.
 pub(super) fn accepted_only() -> Json {
     status(&json!({}))
 }
@@ -49,7 +49,7 @@ pub(super) fn service_class() -> Json {
     }))
 }
 
-/// What is stored of a service depends on what its tools return.
+/// The status of a service. Unknown fields are preserved, because its stored data depends on what its tools return.
 pub(super) fn service() -> Json {
     let mut schema = status(&json!({
         "state": {"type": "string"},

@@ -1,4 +1,4 @@
-//! The tables are checked against the readers: what a row says about a field is true of its reader.
+//! The tables are checked against the readers: each row must describe how its field is read.
 
 use muster_core::fields::{Field, FieldDefault, FieldTable, FieldType};
 use muster_workflow::fields as workflows;
@@ -62,7 +62,7 @@ fn class(config: &str) -> String {
     format!("{{serviceConfig: {config}}}")
 }
 
-/// A class with a part of its configuration beside the required tools.
+/// A class with a part of its configuration in addition to the required tools.
 fn class_with(part: &str) -> String {
     class(&format!("{{lifecycleTools: {{start: {{tool: a}}, stop: {{tool: b}}}}, {part}}}"))
 }

@@ -20,7 +20,7 @@ pub fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     if is_secret_name(name) || is_secret_value(value) {
         return Some(bare);
     }
-    // A password inside a URL or a connection string: all of it is stored.
+    // A URL or connection string that contains a password is stored as a whole.
     without_embedded(value).map(|_| value)
 }
 

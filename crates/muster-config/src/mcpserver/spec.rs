@@ -241,10 +241,10 @@ impl EraChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOn {
-    /// Each runs a process of its own.
+    /// Each replica runs its own process.
     #[default]
     Each,
-    /// One runs it, by a lease, and the others call it there.
+    /// One replica, which holds a lease, runs it, and the others call it there.
     One,
 }
 
@@ -262,7 +262,7 @@ impl RunOn {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
-    /// It may.
+    /// It may be connected.
     #[default]
     Approved,
     /// Not until an operator approves it: an agent added or changed it.

@@ -18,7 +18,7 @@ pub struct McpServerStatus {
     /// When it was last connected.
     #[serde(skip_serializing_if = "is_default")]
     pub last_connected: Option<String>,
-    /// How often it was restarted.
+    /// The number of restarts.
     #[serde(skip_serializing_if = "is_default")]
     pub restart_count: u64,
     /// Failed connection attempts in a row.

@@ -41,7 +41,7 @@ pub static POLICY: FieldTable = FieldTable::new("PolicyConfig", "policy", &[
     ),
 ]);
 
-/// What some callers may use beyond the policy for everybody.
+/// Grants to some callers, beyond the policy for everybody.
 pub static CALLERS: FieldTable = FieldTable::new(
     "CallerPolicy",
     "callers",

@@ -14,8 +14,8 @@ pub(crate) fn put_status(file: &str, status: &impl serde::Serialize) -> Option<S
     put_member(file, None, "status", Some(Value::Map(pairs(status))))
 }
 
-/// Sets a member of the mapping at the top, or of the one that `section` names there, or removes it. `None`
-/// where that is impossible. The caller must verify that nothing else changed.
+/// Sets or removes a member of the mapping at the top, or of the mapping that `section` names there. `None` where that
+/// is impossible. The caller must verify that nothing else changed.
 pub(crate) fn put_member(
     file: &str,
     section: Option<&str>,

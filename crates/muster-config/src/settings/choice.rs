@@ -9,7 +9,8 @@ use serde_json::Value as Json;
 use super::setting::Setting;
 use crate::{reader::Reader, yaml::Node};
 
-/// An enum and its setting, from one row for each name. The first is the default; `or ""` selects it too.
+/// Defines an enum and its setting from one row for each name. The first name is the default; with `or ""`, an empty
+/// text selects it too.
 macro_rules! choice {
     (
         #[doc = $about:literal]
@@ -40,7 +41,7 @@ macro_rules! choice {
                 }
             }
 
-            /// The one of this name.
+            /// Returns the choice with this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
             }
@@ -87,7 +88,7 @@ choice! {
 }
 
 impl ServeTransport {
-    /// The path of its URL; none for a transport without a URL.
+    /// The path of its URL; `None` for a transport without a URL.
     pub const fn path(self) -> Option<&'static str> {
         match self {
             Self::StreamableHttp => Some("mcp"),

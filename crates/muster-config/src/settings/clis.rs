@@ -36,8 +36,8 @@ impl Clis {
     }
 }
 
-/// The text of a `config.yaml` with other lists of enabled and disabled CLIs. Comments and all other keys
-/// stay. `None` if the layout of the file does not allow that, or the file is invalid.
+/// Returns the text of a `config.yaml` with its lists of enabled and disabled CLIs replaced. Comments and all other
+/// keys are preserved. `None` if the layout of the file does not allow that, or the file is invalid.
 pub fn with_clis(text: &str, clis: &Clis) -> Option<String> {
     let mut expected = parse(text).ok()?.value;
     let before = expected.clis.clone();

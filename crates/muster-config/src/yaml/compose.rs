@@ -282,7 +282,7 @@ impl<'t> Composer<'t> {
         Ok(())
     }
 
-    /// The total copied after `weight` more, if within the limit.
+    /// Returns the total copied with `weight` more, or fails if it exceeds the limit.
     fn charge(&self, weight: usize, span: Span) -> Result<usize, Wrong> {
         match self.copied + weight {
             copied if copied > self.max_copied => {

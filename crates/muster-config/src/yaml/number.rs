@@ -5,7 +5,7 @@ use muster_core::value::Value;
 /// The maximum number of digits that Python reads.
 const MAX_DIGITS: usize = 4300;
 
-/// Parses an integer; `None` if the text is none, an error message if it is too long.
+/// Parses an integer; `None` if the text is not an integer, an error message if it is too long.
 ///
 /// Binary `0b1`, octal `017`, decimal, hexadecimal `0xF` and base sixty `1:30`, with `_` anywhere
 /// after the first digit.
@@ -35,7 +35,7 @@ pub(super) fn integer(text: &str) -> Option<Result<Value, String>> {
     })
 }
 
-/// Parses a float; `None` if the text is none: it needs a dot, and a sign in the exponent.
+/// Parses a float; `None` if the text is not a float: it needs a dot, and a sign in the exponent.
 pub(super) fn float(text: &str) -> Option<f64> {
     let (negative, body) = sign(text);
     let signed = body.len() < text.len();
@@ -143,7 +143,7 @@ fn are_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte == b'_' || byte.is_ascii_digit())
 }
 
-/// A whole number of any size, in groups of nine decimal digits, the least first.
+/// A whole number of any size, in groups of nine decimal digits, least significant first.
 struct Big(Vec<u64>);
 
 impl Big {

@@ -2,7 +2,7 @@
 
 use muster_core::value::YamlTimestamp;
 
-/// Parses a date or a timestamp; `None` if the text is none, an error message if it is out of range.
+/// Parses a date or a timestamp; `None` if the text is neither, an error message if it is out of range.
 pub(super) fn read(text: &str) -> Option<Result<YamlTimestamp, String>> {
     let mut cursor = Cursor(text);
     let year = cursor.digits(4, 4)?;

@@ -1,4 +1,4 @@
-//! The calls of the past: who called what, how it ended and how long it took.
+//! The call history: who called which tool, how the call ended and how long it took.
 
 use muster_api::calls::{CallInfo, CallList};
 use muster_core::{call::Caller, json::RawObject, observer::CallStatus, secret_text::REDACTED};
@@ -17,21 +17,21 @@ use crate::{
     },
 };
 
-/// The calls on a page.
+/// The maximum number of calls on a page.
 const LIMIT: usize = 50;
-/// The longest value on a page, in bytes.
+/// The maximum length of a value on a page, in bytes.
 const MAX_VALUE: usize = 32 * 1024;
-/// The filters of the page, which are those of the tool and of the command.
+/// The filters of the page. They have the same names as the tool's arguments and the command's flags.
 const FILTERS: [&str; 4] = ["tool", "server", "caller", "status"];
 /// The filter for calls that ended with any error.
 const ANY_ERROR: &str = "error";
-/// The longest arguments that a link to the policy repeats, in bytes.
+/// The maximum length of arguments that a link to the policy repeats, in bytes.
 const MAX_LINK_ARGUMENTS: usize = 4 * 1024;
 /// The surface that replies with previews of long results.
 const META_SURFACE: &str = "meta";
-/// What an agent gets of a result at once, in tokens; the rest is behind `get_output`.
+/// The size of a preview in tokens. An agent reads the rest of a result with `get_output`.
 const PREVIEW_TOKENS: u64 = 16_000;
-/// The bytes of a token, as agents' models count them on average.
+/// The average number of bytes of a token.
 const TOKEN_BYTES: u64 = 4;
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -76,7 +76,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
         let path = format!("{}?{query}", link(&["calls"]));
         el("a").class("button").attr("href", path).put("Older calls")
     });
-    // The selected calls become the steps of a draft; the page behind the form changes nothing.
+    // A GET form: the selected calls become the steps of a draft, and showing the draft changes nothing.
     let draft = (!list.calls.is_empty())
         .then(|| el("button").put("Create a workflow from the selected calls"));
     let chosen = el("form")
@@ -227,8 +227,8 @@ async fn server(cx: PageContext<'_>, name: &str) -> Html {
     }
 }
 
-/// Where the time of a call went. The server's part is at its end: before it the gateway finds the tool and checks the
-/// policy and the arguments.
+/// How the duration of a call is divided, in microseconds. The gateway's part comes first: it finds the tool and checks
+/// the policy and the arguments before it calls the server.
 fn hops(call: &CallInfo) -> Vec<Span> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -257,17 +257,17 @@ fn hops(call: &CallInfo) -> Vec<Span> {
     spans
 }
 
-/// About how many tokens a length in bytes is.
+/// Estimates the number of tokens of a text by its length in bytes.
 pub(super) const fn tokens(length: u64) -> u64 {
     length.div_ceil(TOKEN_BYTES)
 }
 
-/// A size in bytes and about how many tokens that is.
+/// A size in bytes, with the estimated number of tokens.
 fn sized(length: u64) -> String {
     format!("{}, about {}", bytes(length), counted(tokens(length), "token"))
 }
 
-/// What an agent did not have to read of a long result. Workflows and other surfaces get results in full.
+/// The tokens that a preview saved the agent from reading. Workflows and other surfaces get results in full.
 fn saved(call: &CallInfo) -> Option<String> {
     if call.depth > 0 || call.surface != META_SURFACE {
         return None;

@@ -12,7 +12,7 @@ use crate::{
     widgets::{cell, empty, live, local_time, state, table, text},
 };
 
-/// The events on a page.
+/// The maximum number of events on a page.
 const LIMIT: usize = 100;
 
 pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {

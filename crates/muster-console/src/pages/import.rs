@@ -1,4 +1,4 @@
-//! Adding the servers of another client's configuration.
+//! Imports the servers of another client's configuration.
 
 use http::StatusCode;
 use serde_json::json;

@@ -28,12 +28,12 @@ use crate::{
     },
 };
 
-/// The number of bars in a chart.
+/// The maximum number of bars in a chart.
 const BARS: usize = 8;
-/// The number of tools whose calls of the last day are in the JSON form.
+/// The maximum number of tools whose calls of the last day are in the JSON form.
 const TOOLS: usize = 50;
 
-/// The page as a value.
+/// The page as JSON.
 #[derive(Serialize)]
 struct OverviewView<'a> {
     verdicts: &'a [Verdict],
@@ -48,7 +48,7 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let servers: McpServerList = cx.gateway.reply("core_mcpserver_list", &all).await?;
     let config: ConfigInfo = cx.gateway.reply("core_config_get", &json!({})).await?;
     let stats: Stats = cx.gateway.reply("core_stats", &json!({})).await?;
-    // A gateway without a history has no charts of the past.
+    // A gateway without a history has no charts of the last day.
     let day: Option<CallStats> =
         cx.gateway.reply("core_calls_stats", &json!({"since": "24h", "limit": TOOLS})).await.ok();
     let problems: Vec<ConfigProblem> = cx.gateway.reply("core_config_problems", &json!({})).await?;
@@ -110,10 +110,10 @@ fn content(stats: &Stats, day: Option<&CallStats>) -> Vec<Element> {
     vec![figures, past, since, charts, el("h2").put("Backends"), listed(backends)]
 }
 
-/// The column of an hour: its value, the bad part of it, and its words.
+/// Computes the column of an hour: its value, the part of the value that is bad, and its tooltip.
 type ColumnOf<'a> = dyn Fn(&CallTotals) -> (f64, f64, String) + 'a;
 
-/// The last day, hour by hour.
+/// The charts of the last day, by hour.
 fn last_day(day: &CallStats) -> Element {
     const HOUR: i64 = 3_600;
     let now = Timestamp::now().as_second();
@@ -169,12 +169,12 @@ fn last_day(day: &CallStats) -> Element {
     )
 }
 
-/// The name of a backend, without the slash of one that is no server.
+/// The name of a backend, without the trailing slash of a backend that is not an MCP server.
 fn shown(backend: &BackendStats) -> &str {
     backend.name.trim_end_matches('/')
 }
 
-/// The name of a backend; a server has a page.
+/// The name of a backend, linked to its page if it is an MCP server.
 fn named(backend: &BackendStats) -> Element {
     match backend.state {
         BackendState::Ready => el("span").put(shown(backend)),
@@ -182,7 +182,7 @@ fn named(backend: &BackendStats) -> Element {
     }
 }
 
-/// A duration, if there was a call.
+/// A duration, or a dash if there was no call.
 fn spent(backend: &BackendStats, ms: f64) -> Element {
     match backend.calls {
         0 => el("span").class("muted").put("–"),

@@ -18,14 +18,14 @@ use crate::{
     widgets::{cell, empty, labelled, live, notice, notice_of, number, prose, table, text, time},
 };
 
-/// The lifetimes that the form offers; none is last, because a token that expires is the better choice.
+/// The lifetimes that the form offers. No expiry is last, because a token that expires is the better choice.
 const LIFETIMES: [(&str, &str); 5] =
     [("30d", "30 days"), ("12h", "12 hours"), ("52w", "a year"), ("7d", "a week"), ("", "never")];
 
-/// The number of rows of a table; the JSON form has all.
+/// The maximum number of rows of a table. The JSON form has all.
 const MAX_ROWS: usize = 100;
 
-/// The page as a value.
+/// The page as JSON.
 #[derive(Serialize)]
 struct PeopleView<'a> {
     sessions: &'a SessionList,
@@ -77,13 +77,13 @@ async fn shown(
     Ok(page.put(listed).put(draft(cx, &policy)))
 }
 
-/// How many rows a table leaves out, and the command that prints them all.
+/// A note with the number of omitted rows and the command that prints all of them.
 fn more(rows: usize, command: &str) -> Option<Element> {
     let more = rows.checked_sub(MAX_ROWS).filter(|more| *more > 0)?;
     Some(el("p").class("muted").put(prose(&format!("and {more} more: `{command}`"))))
 }
 
-/// A token that was just created. This is the only page that ever shows it.
+/// The notice with a token that was just created. It is never shown again.
 fn created_token_notice(created: &CreatedToken) -> Element {
     let title =
         format!("The token `{}` was created. Copy it now: it cannot be shown again.", created.name);
@@ -258,7 +258,8 @@ pub(super) async fn create(cx: PageContext<'_>) -> Result<PageReply, CoreError> 
     })
 }
 
-/// The page of a token that was created, without the lists, which cannot be shown. The token cannot be shown later.
+/// The page with a token that was just created and the error that prevents showing the lists. The token must be shown
+/// anyway, because it cannot be shown again.
 fn created_token_page(created: &CreatedToken, error: &CoreError) -> Page {
     Page::new(Section::People, "People and tokens", &json!({"created": created}))
         .command("muster session list; muster token list")

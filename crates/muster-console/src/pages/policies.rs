@@ -23,7 +23,7 @@ const FIELDS: [(&str, &str, &str); 5] = [
     ("toolset", "Toolset", "reading"),
 ];
 
-/// The page as a value.
+/// The page as JSON.
 #[derive(Serialize)]
 struct PoliciesView<'a> {
     policy: &'a PolicyInfo,
@@ -31,7 +31,7 @@ struct PoliciesView<'a> {
     answer: Option<&'a PolicyAnswer>,
 }
 
-/// A question: the arguments of `core_policy_check`, and the command that asks the same.
+/// A question to the policy: the arguments of `core_policy_check`, and the equivalent command.
 struct Question {
     wanted: RawObject<'static>,
     command: String,
@@ -65,7 +65,7 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     Ok(page.put(rules(&policy)).put(entries(&policy)).put(toolsets(&policy)).into())
 }
 
-/// The question in the query; none if no tool is named.
+/// Reads the question from the query; `None` if it names no tool.
 fn question(cx: PageContext<'_>) -> Result<Option<Question>, String> {
     let Some(tool) = given(cx, "tool") else { return Ok(None) };
     let mut wanted = RawObject::new();
@@ -102,7 +102,7 @@ fn given<'a>(cx: PageContext<'a>, name: &str) -> Option<&'a str> {
     cx.request.query(name).map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// The form of a question. It changes nothing, so that an answer has an address.
+/// The form of a question. It is a GET form, so that the answer has a URL.
 fn form(cx: PageContext<'_>) -> Element {
     let input = |name: &'static str, hint: &str| {
         el("input")
@@ -228,7 +228,7 @@ fn entries(policy: &PolicyInfo) -> Option<Html> {
     )
 }
 
-/// What an entry adds.
+/// The additions of an entry.
 fn added(entry: &PolicyEntryInfo) -> Html {
     let mut list = Html::default();
     if entry.operator {

@@ -1,4 +1,4 @@
-//! The MCP servers: what each is doing and why, its tools and its log, and what can be done about it.
+//! The MCP servers: the state of each and its reason, its tools, its log, and the actions on it.
 
 use http::StatusCode;
 use muster_api::{
@@ -20,11 +20,11 @@ use crate::{
     widgets::{cell, counted, cut, empty, live, notice, notice_of, state, table, text, time},
 };
 
-/// The lines of a log that a page shows.
+/// The maximum number of log lines on a page.
 const LOG_LINES: usize = 200;
-/// The longest line of a log, in bytes.
+/// The maximum length of a log line, in bytes.
 const MAX_LINE: usize = 600;
-/// The tools of a server that its page shows.
+/// The maximum number of tools on a server's page.
 const TOOLS: usize = 100;
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -55,7 +55,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     Ok(page.put(live("servers").put(servers)).into())
 }
 
-/// Why a server is in its state, or what it is.
+/// Why a server is in its state, or else its description.
 fn why(server: &McpServerInfo) -> Html {
     let first = |text: &str| cut(text.lines().next().unwrap_or_default(), MAX_LINE).into_owned();
     let reason = [&server.status_message, &server.error].into_iter().find(|text| !text.is_empty());
@@ -114,7 +114,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     Ok(page.put(el("h2").put("Standard error")).put(live("log").put(lines)).into())
 }
 
-/// What is wrong with a server, and what to do.
+/// The problem of a server, and how to fix it.
 fn trouble(server: &McpServerInfo) -> Option<Element> {
     let texts = [&server.status_message, &server.error];
     let mut texts: Vec<&String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
@@ -223,7 +223,8 @@ pub(super) async fn act(
     Ok(PageReply::Done(format!("{}?did={done}", link(&["servers", name]))))
 }
 
-/// The page with the address where the user logs in to a server. It is a link, because forms lead to the console only.
+/// The page with the link where the user logs in to a server. The user must follow the link, because the content
+/// security policy lets forms lead only to the console.
 async fn log_in(cx: PageContext<'_>, name: &str) -> Result<PageReply, CoreError> {
     let (reply, details) =
         cx.gateway.core_in_full("core_auth_login", &json!({"server": name})).await?;
@@ -256,7 +257,7 @@ async fn log_in(cx: PageContext<'_>, name: &str) -> Result<PageReply, CoreError>
     .into())
 }
 
-/// The schema of the tool that adds a server, which comes from the field table of the format.
+/// The input schema of the tool that adds a server. It is generated from the field table of the format.
 async fn schema(cx: PageContext<'_>) -> Result<Value, CoreError> {
     let wanted = json!({"name": "core_mcpserver_create", "max_tokens": 50_000});
     let described = cx.gateway.meta("describe_tool", &wanted).await?.value();
@@ -268,7 +269,7 @@ pub(super) async fn new(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     Ok(draft(cx, &schema, None).into())
 }
 
-/// The form of a new server, with what is wrong with it.
+/// The form of a new server, with the problem of the last attempt if there was one.
 fn draft(cx: PageContext<'_>, schema: &Value, problem: Option<&str>) -> Page {
     let page = Page::new(Section::Servers, "Add a server", schema)
         .command("muster create mcpserver --help");

@@ -12,9 +12,9 @@ use crate::{
     widgets::{cell, live, notice, notice_of, state, table, text, time},
 };
 
-/// What servers are called among services; they have pages of their own.
+/// The service type of MCP servers, which have their own pages.
 const SERVER: &str = "MCPServer";
-/// How a time begins that stands for none.
+/// The prefix of the zero time, which stands for no time.
 const YEAR_ONE: &str = "0001-01-01T";
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -65,7 +65,7 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     }
     let mut has_facts = is_made;
     for (label, value) in [("Created", &service.created_at), ("Changed", &service.updated_at)] {
-        // The gateway itself was never created.
+        // The gateway's own service has the zero time.
         if !value.is_empty() && !value.starts_with(YEAR_ONE) {
             facts = facts.put(el("dt").put(label)).put(el("dd").put(time(value)));
             has_facts = true;

@@ -29,7 +29,7 @@ pub(super) async fn reload(cx: PageContext<'_>) -> Result<PageReply, CoreError> 
     Ok(PageReply::Done(format!("{}?did=reloaded", link(&["settings"]))))
 }
 
-/// A section: its values first, then its sections.
+/// A section: first its values, then its subsections.
 fn section(config: &ConfigInfo, depth: usize) -> Html {
     let mut list = el("dl").class("facts");
     let mut sections = Html::default();

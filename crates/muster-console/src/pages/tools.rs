@@ -1,4 +1,4 @@
-//! The tools: the agent's own search, and trying one out as an agent calls it.
+//! The tools: search as agents use it, and trying out a tool as an agent would call it.
 
 use muster_core::json::{RawObject, raw};
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ use crate::{
     widgets::{cell, copied, cut, effect, empty, notice, number, table, text},
 };
 
-/// The tools on a page.
+/// The maximum number of tools on a page.
 const PAGE: usize = 50;
-/// What a page may hold of a description and of a schema, in bytes.
+/// The maximum length of a description and of a schema on a page, in bytes.
 const MAX_DESCRIPTION: usize = 8 * 1024;
 const MAX_SCHEMA: usize = 64 * 1024;
-/// What a page may hold of a result, in tokens.
+/// The maximum length of a result on a page, in tokens.
 const RESULT_TOKENS: u32 = 24_000;
 
 /// The reply of `filter_tools`.
@@ -37,7 +37,7 @@ pub(super) struct ToolSearch {
     pub(super) tools: Vec<FoundTool>,
 }
 
-/// A tool that was found.
+/// A tool in the search results.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct FoundTool {
@@ -53,7 +53,7 @@ pub(super) struct FoundTool {
 }
 
 impl ToolSearch {
-    /// Reads a reply; a gateway without tools replies with a sentence.
+    /// Parses a reply. A sentence counts as no tools: a gateway without tools replies with one.
     pub(super) fn of(reply: &MetaReply) -> Self {
         serde_json::from_value(reply.value()).unwrap_or_default()
     }
@@ -138,7 +138,7 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     Ok(page.put(search).put(about).put(tools).put(el("div").put(next)).into())
 }
 
-/// A tool, as `describe_tool` shows it, and the result of trying it.
+/// A tool as `describe_tool` shows it, and the result of trying it.
 #[derive(Debug, Serialize)]
 struct ToolView<'a> {
     tool: &'a Value,
@@ -176,7 +176,7 @@ fn schema(tool: &Value) -> Value {
     tool.get("inputSchema").cloned().unwrap_or_default()
 }
 
-/// A call that was tried: its arguments and its result, or what is wrong with the form.
+/// The outcome of trying a tool: its arguments and result, or the problem of the form.
 type Tried = Result<(Map<String, Value>, ToolResultView), String>;
 
 fn page(cx: PageContext<'_>, name: &str, tool: &Value, tried: Option<Tried>) -> Page {
@@ -227,7 +227,7 @@ fn pre(label: &str, text: &str) -> Element {
     el("pre").attr("tabindex", "0").attr("aria-label", label).put(cut(text, MAX_SCHEMA))
 }
 
-/// The command and the JSON that repeat a call elsewhere.
+/// The command and the JSON by which a call can be repeated elsewhere.
 fn repeated(cx: PageContext<'_>, name: &str, arguments: &Map<String, Value>) -> Html {
     let given = raw(arguments);
     let command =

@@ -1,4 +1,4 @@
-//! What needs attention: servers that are down or wait for a decision, and settings that let too many in.
+//! Verdicts: servers that are down or need an action, invalid files, and settings that admit too many callers.
 
 use muster_api::{
     config::{ConfigInfo, ConfigProblem, ConfigValue},
@@ -14,27 +14,27 @@ use crate::{
     widgets::prose,
 };
 
-/// The number of verdicts on the page; the JSON form has all.
+/// The maximum number of verdicts on the page. The JSON form has all.
 const MAX_SHOWN: usize = 20;
 
 /// Something that needs attention.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
     pub(super) severity: Severity,
-    /// The server or setting.
+    /// The server, setting or file.
     subject: String,
     message: String,
-    /// The command or the change that helps.
+    /// The command or the change that fixes it.
     fix: String,
     /// The page of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<String>,
-    /// What a button does about it, and its label.
+    /// The path that a button posts to, and its label.
     #[serde(skip)]
     action: Option<(String, &'static str)>,
 }
 
-/// How bad it is.
+/// The severity of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
@@ -55,7 +55,7 @@ pub(super) fn of(
     verdicts
 }
 
-/// A problem of a file. The gateway notices by itself when it is fixed.
+/// The verdict about a problem in a file. It needs no button, because the gateway notices when the file is fixed.
 fn of_file(problem: &ConfigProblem) -> Verdict {
     let name = problem.file.rsplit('/').take(2).collect::<Vec<_>>();
     let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
@@ -133,7 +133,7 @@ fn of_access(config: &ConfigInfo) -> Vec<Verdict> {
     verdicts
 }
 
-/// The verdicts on a page.
+/// Renders verdicts.
 pub(super) fn element(form_token: Option<&str>, verdicts: &[Verdict]) -> Element {
     if verdicts.is_empty() {
         return el("div").class("notice ok").put(el("strong").put("Everything works."));

@@ -1,4 +1,4 @@
-//! A new workflow, from calls of the past or from nothing.
+//! A new workflow, drafted from calls in the history or from scratch.
 
 use http::StatusCode;
 use muster_api::workflow::{DraftStep, WorkflowDraft};

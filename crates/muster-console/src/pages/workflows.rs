@@ -21,9 +21,9 @@ use crate::{
     },
 };
 
-/// The longest value on a page, in bytes.
+/// The maximum length of a value on a page, in bytes.
 const MAX_JSON: usize = 32 * 1024;
-/// The runs on a page.
+/// The maximum number of runs on a page.
 const RUNS: usize = 25;
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -168,7 +168,7 @@ pub(super) async fn run(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
     Ok(page.put(el("h2").put("Result")).put(json_block("Result", &record.result)).into())
 }
 
-/// The steps on the axis of time, which begins with the run.
+/// The steps as spans of a timeline, in milliseconds since the start of the run.
 fn spans(record: &RunRecord) -> Vec<Span> {
     let moment = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
     let start = moment(&record.started_at).unwrap_or_default();

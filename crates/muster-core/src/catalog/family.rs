@@ -1,7 +1,7 @@
-//! Families: servers of one kind whose equal tools are one tool, with an argument that selects the server.
+//! Server families: equal tools of several servers, offered as one tool with an argument that selects the server.
 //!
-//! A tool is grouped only if all servers of the family that have it describe it with the same words, and none
-//! has an argument named like the selector. Everything else stays under the names of the servers.
+//! A tool is grouped only if all servers of the family that have it describe it identically, and none has an argument
+//! with the selector's name. All other tools keep the names of their servers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
 /// The family that a server belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFamily {
-    /// Its name, in the names of its tools.
+    /// Its name, which is part of the names of its tools.
     pub name: String,
     /// The argument that selects the server.
     pub instance_arg: String,
-    /// The gateway's prefix of names.
+    /// The gateway's prefix for tool names.
     pub prefix: String,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct FamilyMember {
     grouped: Vec<Arc<ToolEntry>>,
 }
 
-/// The tool of a server and the arguments for it, or a message for the caller.
+/// The tool of the selected server and its arguments, or an error message for the caller.
 pub type FamilyCall = Result<(Arc<ToolEntry>, Raw), String>;
 
-/// How calls of a family's tools find their server.
+/// How a family's tool calls are routed to a server.
 #[derive(Debug, Clone)]
 pub(super) struct FamilyRoute {
     instance_arg: String,
@@ -54,7 +54,7 @@ impl CatalogSource {
         self
     }
 
-    /// All its tools under its own names, those that a family offers included.
+    /// All its tools under its own names, including those that a family offers.
     pub fn own_tools(&self) -> &[Arc<ToolEntry>] {
         self.member.as_ref().map_or(&self.entries, |member| &member.own)
     }
@@ -68,12 +68,12 @@ impl CatalogSource {
         self.member.as_ref().map(|member| &member.family)
     }
 
-    /// The servers of the family that it stands for; none if it is not a family.
+    /// The servers of the family that it stands for; empty if it is not a family.
     pub fn family_members(&self) -> &[BackendName] {
         self.route.as_ref().map_or(&[], |route| &route.members)
     }
 
-    /// The member with some of its tools in the family; `None` if nothing changes.
+    /// Returns this member with the tools in `merged` moved to the family; `None` if nothing changes.
     fn regrouped(&self, merged: &BTreeMap<Arc<str>, ToolName>) -> Option<Self> {
         let member = self.member.as_ref()?;
         let (mut grouped, mut entries) = (Vec::new(), Vec::new());
@@ -225,14 +225,14 @@ fn group(family: &ServerFamily, providers: &[&Arc<ToolEntry>]) -> Option<ToolEnt
         input_schema: schema.into(),
         params: None,
         definition,
-        // Of providers that disagree the worst counts.
+        // If providers disagree, the worst effect counts.
         effect: providers.iter().map(|entry| Effect::of(entry)).max(),
         validator: Arc::default(),
         audience: first.audience,
     })
 }
 
-/// The end of the description of a family's tool.
+/// Begins the list of servers at the end of a family tool's description.
 const TRAILER: &str = " (available on servers: ";
 
 fn schema(entry: &ToolEntry) -> Value {

@@ -3,8 +3,9 @@
 //! A catalog that is never searched needs no index. If the catalog changes by one source, only that
 //! source is indexed again.
 //!
-//! **Invariant:** the gateway's own tools change no score of another tool. How much a word counts depends on how many tools of the
-//! index have it, so that theirs, which are more than a small catalog has, are in an index apart.
+//! **Invariant:** the gateway's own tools do not affect the scores of other tools. The weight of a word depends on how
+//! many tools in the index contain it, and the gateway can have more tools than a small catalog. They therefore have a
+//! separate index.
 
 use std::{
     fmt,
@@ -38,12 +39,12 @@ impl CatalogIndex {
         &self.others
     }
 
-    /// The index of all tools. Sets of documents of the other index are sets of documents of this one.
+    /// The index of all tools. Document sets of the other index are also valid for this one.
     pub fn all(&self) -> &Index {
         &self.all
     }
 
-    /// Replaces or removes the tools of a source, with `words` as the description of a tool.
+    /// Replaces or removes the tools of a source. `words` returns the description of a tool.
     pub(super) fn replace<'a>(
         &mut self,
         backend: &BackendName,
@@ -58,7 +59,7 @@ impl CatalogIndex {
         }
     }
 
-    /// The index after sources were replaced.
+    /// Rebuilds the combined index after sources were replaced.
     pub(super) fn joined(self) -> Self {
         Self { all: self.others.beside(&self.gateway), ..self }
     }
@@ -68,7 +69,7 @@ impl CatalogIndex {
 #[derive(Clone, Default)]
 pub(super) struct LazyIndex {
     base: CatalogIndex,
-    /// Sources that changed since `base` was built; none for a removed one.
+    /// Sources that changed since `base` was built; `None` for a removed source.
     pending: RedBlackTreeMapSync<BackendName, Option<Arc<CatalogSource>>>,
     built: Arc<OnceLock<CatalogIndex>>,
 }
@@ -104,7 +105,7 @@ impl fmt::Debug for LazyIndex {
     }
 }
 
-/// Adds a source to an index, with `words` as the description of a tool.
+/// Adds a source to an index. `words` returns the description of a tool.
 fn with_source<'a>(
     index: &Index,
     source: &'a CatalogSource,
@@ -113,7 +114,7 @@ fn with_source<'a>(
     let info = &source.info;
     let category = info.category.as_deref();
     let tags: Vec<&str> = info.tags.iter().map(String::as_str).chain(category).collect();
-    // Parsed schemas take several times the memory of their text, so that only one is there at a time.
+    // Parsed schemas take several times the memory of their text, so only one is in memory at a time.
     index.with_each(source.backend.as_str(), |push| {
         for entry in &source.entries {
             let fields = IndexedFields::of(entry);

@@ -61,13 +61,13 @@ impl ToolNames {
         self.claims.values().filter_map(|claims| self.winner(claims))
     }
 
-    /// Whether a tool is the one called by its name.
+    /// Whether a tool is the one that its name resolves to.
     pub(super) fn is_callable(&self, entry: &Arc<ToolEntry>) -> bool {
         self.shadowed == 0
             || self.get(entry.name.as_str()).is_some_and(|winner| Arc::ptr_eq(winner, entry))
     }
 
-    /// The backend that last offered a tool that is former.
+    /// Returns the backend that last offered a tool that has since been removed.
     pub(super) fn former_backend(&self, name: &str) -> Option<&BackendName> {
         self.former.get(name)
     }
@@ -88,7 +88,7 @@ impl ToolNames {
         winner.map(|claim| &claim.entry)
     }
 
-    /// Inserts a claim behind earlier ones of the same source.
+    /// Inserts a claim after earlier ones of the same source.
     fn claim(&mut self, order: u64, entry: &Arc<ToolEntry>) {
         let claim = Claim { order, entry: Arc::clone(entry) };
         let claims = match self.claims.get(&entry.name) {

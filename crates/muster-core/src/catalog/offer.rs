@@ -40,12 +40,12 @@ pub fn offer(
     }
 }
 
-/// The name of a resource that clients see: URIs with a scheme are unique and stay.
+/// Returns the name under which clients see a resource. URIs with a scheme are unique and stay unchanged.
 pub fn address(uri: &str, rename: impl Fn(&str) -> String) -> String {
     if uri.contains("://") { uri.to_owned() } else { rename(uri) }
 }
 
-/// The names of a server's items that are not listed, as a message shows them.
+/// Returns the names of a server's items that are unusable and therefore not listed, formatted for a message.
 pub fn unusable_names(listing: &ServerListing) -> Vec<String> {
     let ServerListing { tools, resources, templates, prompts, .. } = listing;
     let kinds =

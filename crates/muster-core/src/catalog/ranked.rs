@@ -93,7 +93,8 @@ impl<'a> Ranker<'a> {
         })
     }
 
-    /// Finds the tool of a document. Neighbours are of the same source, so that the last one is tried first.
+    /// Returns a lookup of tools by document. Neighbouring documents are usually of the same source, so the last source
+    /// is tried first.
     fn tools(self) -> impl Fn(Place<'_>) -> Option<(&'a CatalogSource, &'a Arc<ToolEntry>)> {
         let last: Cell<Option<&'a CatalogSource>> = Cell::new(None);
         move |place| {

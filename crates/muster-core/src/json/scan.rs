@@ -225,7 +225,7 @@ struct StringState {
 }
 
 impl StringState {
-    /// The position behind the closing quote, if it is in the chunk.
+    /// The position after the closing quote, if it is in the chunk.
     fn end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if std::mem::take(&mut self.escaped) {

@@ -24,7 +24,7 @@ impl<R: BufRead> UnescapeReader<R> {
         Ok(byte)
     }
 
-    /// Decodes an escape behind its backslash.
+    /// Decodes an escape after its backslash.
     fn escape(&mut self) -> io::Result<()> {
         let Some(letter) = self.byte()? else { return Ok(()) };
         match one_letter(&letter) {

@@ -1,8 +1,8 @@
-//! What a policy means for one caller.
+//! The part of a policy that depends on the caller.
 //!
-//! The policy for everybody comes first. Entries of `callers` that match a caller only add to it: tools,
-//! other limits for the same tool (the last matching entry with a rule for the tool counts), or the
-//! rights of an operator. A toolset that the caller is bound to only takes away, at the end.
+//! The policy for everybody comes first. Entries of `callers` that match a caller only add to it: tools, other limits
+//! for the same tool (the last matching entry with a rule for the tool counts), or the rights of an operator. A toolset
+//! that the caller is bound to is applied last and only removes tools.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct Subjects {
     pub clients: Vec<Glob>,
     /// Names of static tokens.
     pub tokens: Vec<String>,
-    /// Whether callers without a login and without a token are meant.
+    /// Whether callers without a login and without a token match.
     pub anonymous: bool,
 }
 
@@ -73,14 +73,14 @@ pub struct CallerScope {
 /// The toolset that a caller is limited to.
 #[derive(Debug, Clone)]
 enum ToolsetLimit {
-    /// One that exists.
+    /// A toolset that exists.
     Known(ResolvedToolset),
-    /// There is none of that name: nothing is shown.
+    /// No toolset has this name: all tools are hidden.
     Unknown(Arc<str>),
 }
 
 impl Subjects {
-    /// Whether no caller is meant.
+    /// Whether no caller can match.
     pub fn is_empty(&self) -> bool {
         let Self { users, groups, clients, tokens, anonymous } = self;
         let lists = [users.is_empty(), groups.is_empty(), clients.is_empty(), tokens.is_empty()];
@@ -144,7 +144,7 @@ impl CallerScope {
         all.any(|rules| rules.explicit(entry).next().is_some())
     }
 
-    /// The greatest effect of tools without a rule; none if they are hidden.
+    /// The worst effect of tools that may be called without a rule; `None` if they are hidden.
     pub(super) fn open_to(&self, everybody: Option<Effect>) -> Option<Effect> {
         let added =
             self.grants.iter().filter_map(|grant| match (grant.default, grant.max_effect) {
@@ -154,12 +154,12 @@ impl CallerScope {
         everybody.into_iter().chain(added).max()
     }
 
-    /// Whether an entry adds a tool by a toolset.
+    /// Whether an entry grants a tool through a toolset.
     pub(super) fn adds(&self, entry: &ToolEntry, effect: impl Fn() -> Effect) -> bool {
         !self.added.is_empty() && self.added.iter().any(|set| set.selects(entry, effect()))
     }
 
-    /// Whether the toolset that the caller is limited to has a tool.
+    /// Whether a tool is within the toolset that limits the caller, if there is one.
     pub(super) fn admits(&self, entry: &ToolEntry, effect: impl Fn() -> Effect) -> bool {
         match &self.limit {
             None => true,
@@ -234,7 +234,7 @@ impl Policy {
         self.scope.role()
     }
 
-    /// Whether a tool is listed under its own name, beside the meta-tools.
+    /// Whether a tool is listed under its own name, next to the meta-tools.
     pub fn pins(&self, entry: &ToolEntry) -> bool {
         self.scope.pins(entry) && self.shows(entry)
     }
@@ -244,19 +244,19 @@ impl Policy {
         self.toolsets.values().any(|set| !set.pinned.is_empty())
     }
 
-    /// Whether it hides no server.
+    /// Whether every server is visible.
     pub fn is_open(&self) -> bool {
         !self.scope.is_limited() && self.open_to() == Some(Effect::Destructive)
     }
 
-    /// Whether a rule names a tool whose name begins like this.
+    /// Whether the key of a rule begins with `start`, for a caller that no toolset limits.
     pub fn names_prefix(&self, start: &str) -> bool {
         let named = |rules: &Rules| rules.keys().any(|key| key.starts_with(start));
         !self.scope.is_limited()
             && (named(&self.rules) || self.scope.grants.iter().any(|grant| named(&grant.rules)))
     }
 
-    /// The toolset that the caller is limited to, if there is none of that name.
+    /// The name of the toolset that the caller is limited to, if no such toolset exists.
     pub fn unknown_toolset(&self) -> Option<&str> {
         match &self.scope.limit {
             Some(ToolsetLimit::Unknown(name)) => Some(name),
@@ -264,8 +264,8 @@ impl Policy {
         }
     }
 
-    /// Whether callers can see the resources and prompts of a server, and that it exists: they can see
-    /// one of its tools, or it has none and they could.
+    /// Whether callers can see that a server exists, and its resources and prompts: they can see one of its tools, or
+    /// could if it had any.
     pub fn shows_source(&self, source: &CatalogSource) -> bool {
         let mut tools = source.entries().iter().chain(source.grouped_tools());
         if tools.any(|entry| entry.audience.is_gateway() || self.shows(entry)) {
@@ -283,7 +283,7 @@ impl Policy {
         within && (added || named || self.open_to().is_some())
     }
 
-    /// The greatest effect of tools without a rule; none if they are hidden.
+    /// The worst effect of tools that may be called without a rule; `None` if they are hidden.
     pub(super) fn open_to(&self) -> Option<Effect> {
         let everybody = (self.default == DefaultAccess::Enabled)
             .then(|| self.max_effect.unwrap_or(Effect::Destructive));

@@ -1,4 +1,4 @@
-//! Why a call is permitted or refused.
+//! Explanations of a policy's decisions.
 
 use super::{DefaultAccess, Policy, Rule, rules::Rules};
 use crate::{
@@ -22,7 +22,7 @@ pub struct Explanation {
     pub effect: Option<Effect>,
     /// Why, in one sentence.
     pub reason: String,
-    /// What is wrong with the arguments, one sentence each.
+    /// The problems with the arguments, one sentence each.
     pub problems: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ pub enum Decision {
     Allowed,
     /// The caller cannot see the tool.
     Hidden,
-    /// A rule limits an argument, and the value is outside.
+    /// An argument is outside the limits of a rule.
     Limited,
     /// The tool is known to be destructive, and such tools are blocked.
     Destructive,
     /// The policy allows the tool; its schema does not allow the arguments.
     InvalidArguments,
-    /// There is no such tool for anybody.
+    /// There is no such tool for any caller.
     UnknownTool,
     /// It cannot be decided, for example because a pattern is invalid.
     Failed,
@@ -82,7 +82,7 @@ impl Policy {
             found.reason = format!("there is no tool `{name}`{}", near.unwrap_or_default());
             return found;
         };
-        // The rules of the server that a call of a family's tool selects decide, too.
+        // The rules of the server that a family's call selects also decide.
         let instance = catalog.instance(entry, &call.arguments).and_then(Result::ok);
         let family = instance.as_ref().map(|_| entry);
         let entry = instance.as_ref().map_or(entry, |(own, _)| own);
@@ -143,7 +143,7 @@ impl Policy {
         found
     }
 
-    /// Why the caller cannot see a tool: the part of the policy, and a sentence. The conditions are those of
+    /// Returns why the caller cannot see a tool: the part of the policy, and a sentence. The conditions are those of
     /// [`Policy::shows`], in its order.
     fn hidden_by(&self, entry: &ToolEntry) -> (String, String) {
         if let Some(name) = self.unknown_toolset() {
@@ -184,7 +184,8 @@ impl Policy {
         self.rules_of(entry).filter_map(|rule| self.path_of(rule)).collect()
     }
 
-    /// The path of a rule in the file. A rule does not know its key; there are few, and this is not on the call path.
+    /// The path of a rule in the file. Rules do not store their key, so this is a linear search; there are few rules,
+    /// and this is not on the call path.
     pub(super) fn path_of(&self, rule: &Rule) -> Option<String> {
         let key = |rules: &Rules| {
             let mut all = rules.iter();
@@ -197,7 +198,7 @@ impl Policy {
     }
 
     /// The part of the policy by which its caller may call a tool, as a path in the file: `tools.github/*`,
-    /// `callers[1].tools.x_git_log`, `callers` for what an entry adds without a rule, `default`, or `operator`.
+    /// `callers[1].tools.x_git_log`, `callers` for tools that an entry adds without a rule, `default`, or `operator`.
     pub fn basis(&self, entry: &ToolEntry) -> String {
         if entry.audience.is_gateway() && self.role() == Role::Operator {
             return "operator".to_owned();
@@ -219,7 +220,7 @@ const fn is_hidden(error: &CallError) -> bool {
     matches!(error, CallError::UnknownTool { .. })
 }
 
-/// The sentence for what permits a call.
+/// The sentence that explains why a call is permitted.
 fn reason_of(basis: &str) -> &'static str {
     match basis {
         "operator" => "the caller is an operator, who may call the gateway's own tools",

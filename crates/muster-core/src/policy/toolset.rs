@@ -11,8 +11,8 @@ use crate::{
 
 /// A named selection of tools.
 ///
-/// A tool is selected by its server, by its own name or by a tag of its server. Without any of the
-/// three every tool is. The gateway's own tools are selected only by patterns that begin with `core`.
+/// A tool is selected by its server, by its own name or by a tag of its server. A toolset with none of the three
+/// selects every tool. The gateway's own tools are selected only by patterns that begin with `core`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Toolset {
     /// One line about it.
@@ -23,9 +23,9 @@ pub struct Toolset {
     pub tools: Vec<ToolPattern>,
     /// Tags of servers and CLIs.
     pub tags: Vec<String>,
-    /// The greatest effect of its tools; none for any.
+    /// The worst effect of its tools; `None` for any.
     pub effect: Option<Effect>,
-    /// Patterns of its tools that are listed under their own names, beside the meta-tools.
+    /// Patterns of its tools that are listed under their own names, next to the meta-tools.
     pub pinned: Vec<ToolPattern>,
 }
 
@@ -71,8 +71,8 @@ impl Toolset {
         };
         let mut backends: BTreeSet<BackendName> =
             catalog.sources().filter(selects).map(|one| one.backend.clone()).collect();
-        // The tools of a family count as those of each of its servers. A call reaches only the servers that are
-        // selected, because it is judged by its server as well.
+        // A family's tools count as tools of each of its servers. A call still reaches only selected servers, because
+        // the policy also decides on the server's own tool.
         let families = catalog.sources().filter(|source| {
             source.family_members().iter().any(|member| backends.contains(member))
         });

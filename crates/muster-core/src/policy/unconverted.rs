@@ -1,8 +1,7 @@
-//! Constraints on arguments that are passed on as they are.
+//! Constraints on arguments that are passed to the server unchanged.
 //!
-//! A server reads them by its own rules, so whatever two readers may read differently is refused:
-//! repeated names, names that differ in case only, numbers out of range, texts that only some
-//! languages read as numbers.
+//! A server parses them by its own rules, so anything that two parsers may read differently is refused: repeated names,
+//! names that differ in case only, numbers out of range, texts that only some languages read as numbers.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +38,7 @@ pub(super) fn check(
     Ok(violations)
 }
 
-/// Names that a server may take for a constrained one.
+/// Returns a violation for each name that is repeated, or that a server may take for a constrained one.
 fn ambiguous_names(
     constraints: &IndexMap<String, Constraint>,
     schema: &RawValue,
@@ -132,7 +131,7 @@ fn scalar(
         _ => (),
     }
     let mut violations = Vec::new();
-    // A server may take a number for a text; a pattern limits it all the same.
+    // A server may read a number as text, so the pattern applies to it as well.
     if let Some(pattern) = &constraint.pattern
         && !matches!(value, Value::Text(_) | Value::Null)
         && !pattern.matches(raw.get())?

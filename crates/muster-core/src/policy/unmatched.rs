@@ -1,5 +1,5 @@
-//! Policy rules that match no tool and limits that match no argument: most often typos, and then an
-//! intended restriction does not hold.
+//! Policy rules that match no tool and limits that match no argument. Most are typos, and the intended restriction has
+//! no effect.
 
 use serde_json::Value;
 
@@ -12,15 +12,15 @@ use crate::{
 /// A rule that matches no tool, or a limit that matches no argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmatchedRule {
-    /// The position of the entry in `callers`; none for a rule for everybody.
+    /// The position of the entry in `callers`; `None` for a rule for everybody.
     pub entry: Option<usize>,
     /// The tool name of the rule.
     pub tool: String,
-    /// The argument of the limit; none if there is no such tool.
+    /// The argument of the limit; `None` if there is no such tool.
     pub argument: Option<String>,
     /// The nearest existing name, or the spelling that is meant.
     pub similar: Option<String>,
-    /// Whether the rule gives the own name of an MCP server's tool.
+    /// Whether the rule uses an MCP server's own name for its tool.
     pub is_bare: bool,
 }
 

@@ -29,11 +29,11 @@ pub struct Advice {
 pub struct SchemaFragment {
     /// Its name.
     pub argument: String,
-    /// Its schema; none if it is too long.
+    /// Its schema; `None` if it is too long.
     pub schema: Option<Raw>,
 }
 
-/// How to fix arguments that violate a schema; none if they are valid.
+/// Returns how to fix arguments that violate a schema; `None` if they are valid.
 pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Advice> {
     let shape = SchemaView::of(schema);
     let given: Value = serde_json::from_str(arguments.get()).ok()?;

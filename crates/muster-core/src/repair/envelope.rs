@@ -45,7 +45,7 @@ pub fn read<'a>(given: &RawValue, lookup: &ToolLookup<'a>) -> Result<RepairedCal
         Some(entry) => {
             Call { entry, tool, shape: SchemaView::of(&entry.input_schema), repairs }.collect(rest)
         }
-        // The call will fail, but if the tool appears meanwhile, no argument is lost.
+        // The call will fail, but if the tool appears in the meantime, no argument is lost.
         None => Ok(RepairedCall { tool, arguments: unknown(rest), repairs }),
     }
 }
@@ -142,7 +142,7 @@ fn only_call<'a>(given: &Members, lookup: &ToolLookup<'a>) -> Result<Members, Un
     }
 }
 
-/// The call inside a call of `call_tool` itself, with the members beside it.
+/// The call inside a call of `call_tool` itself, merged with its sibling members.
 fn second_call(mut given: Members) -> Result<Members, UnreadableCall> {
     let is_call = |(key, raw): &(String, Raw)| {
         let inside = LenientObject::of(raw).object().filter(|_| is_arguments(key));
@@ -191,7 +191,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Collects the arguments from the members beside the name.
+    /// Collects the arguments from the members other than the name.
     fn collect(mut self, mut rest: Members) -> Result<RepairedCall, UnreadableCall> {
         let mut arguments = self.plain(&mut rest)?;
         let none = arguments.as_deref().is_none_or(is_empty);
@@ -283,7 +283,7 @@ impl Call<'_> {
         }
     }
 
-    /// Adds a member from beside the name to the arguments; none if it is already there.
+    /// Adds a sibling of the name to the arguments; `None` if that changes nothing.
     fn add_sibling(
         &self,
         arguments: &RawValue,

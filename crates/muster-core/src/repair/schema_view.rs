@@ -16,7 +16,7 @@ pub(super) struct SchemaView {
 }
 
 impl SchemaView {
-    /// Parses a schema; an invalid one declares no_arguments.
+    /// Parses a schema; an invalid one declares no arguments.
     pub(super) fn of(schema: &RawValue) -> Self {
         Self { root: serde_json::from_str(schema.get()).unwrap_or(Value::Null) }
     }
@@ -42,8 +42,7 @@ impl SchemaView {
         self.object(&self.root)?.get("properties")?.get(name)
     }
 
-    /// Whether undeclared arguments are likely: additional ones are allowed explicitly, or none is
-    /// declared.
+    /// Whether undeclared arguments are likely: the schema allows additional ones explicitly, or declares none.
     pub(super) fn is_open(&self) -> bool {
         let others =
             self.root.get("additionalProperties").map(|others| *others != Value::Bool(false));
@@ -67,7 +66,7 @@ impl SchemaView {
         schema
     }
 
-    /// The types that a schema accepts; none if unknown.
+    /// The types that a schema accepts; `None` if unknown.
     pub(super) fn types<'a>(&'a self, schema: &'a Value) -> Option<Vec<&'a str>> {
         self.types_within(schema, MAX_REFERENCES, &Cell::new(MAX_BRANCHES))
     }

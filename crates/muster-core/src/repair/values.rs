@@ -25,7 +25,7 @@ pub struct RepairedArguments {
     pub repairs: Vec<String>,
 }
 
-/// Repairs values. `None` if no_arguments is wrong or the result would still be invalid.
+/// Repairs values. `None` if nothing is wrong or the result would still be invalid.
 pub fn repair(entry: &ToolEntry, arguments: &RawValue) -> Option<RepairedArguments> {
     if is_valid(entry, arguments) {
         return None;
@@ -48,7 +48,7 @@ struct ValueRepairer<'a> {
 }
 
 impl ValueRepairer<'_> {
-    /// Repairs a value; `None` if no_arguments changed.
+    /// Repairs a value; `None` if nothing changed.
     fn value(&mut self, schema: &Value, value: &RawValue, at: &str, depth: usize) -> Option<Raw> {
         let depth = depth.checked_sub(1)?;
         let kinds = self.shape.types(schema);

@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The most subschemas of a schema.
+/// The maximum number of subschemas.
 const MAX_SUBSCHEMAS: usize = 20_000;
 /// The most different patterns of a schema: each is compiled.
 const MAX_PATTERNS: usize = 100;
 /// The longest pattern, in bytes.
 const MAX_PATTERN: usize = 4_096;
-/// How deep evaluations may be nested: each takes space on the stack.
+/// The maximum nesting of evaluations: each takes space on the stack.
 const MAX_DEPTH: usize = 200;
-/// The most evaluations of a schema on a value without members, with references followed.
+/// The maximum number of evaluations on a value without members, with references followed.
 const MAX_WEIGHT: u64 = 1_000_000;
 /// The budget of one validation.
 const MAX_COST: u64 = 2_000_000;
-/// The evaluations of a subschema with `unevaluatedProperties` or `unevaluatedItems`, which looks
-/// at its own branches again.
+/// The number of evaluations of a subschema with `unevaluatedProperties` or `unevaluatedItems`, which evaluates its own
+/// branches again.
 const UNEVALUATED_PASSES: usize = 3;
-/// The bytes of a text that one unit of cost matches.
+/// The number of text bytes that one unit of cost matches.
 const MATCHED_BYTES: usize = 64;
 
 /// A schema whose cost can be computed.
@@ -92,8 +92,8 @@ impl CostModel {
         self.walk(0, Some(value), 0, &mut left).then(|| MAX_COST - left)
     }
 
-    /// Whether the cost of an evaluation is within what is left of the budget. Names of members
-    /// are evaluated without a value.
+    /// Deducts the cost of an evaluation from `left`; false if the budget is exceeded. Names of members are evaluated
+    /// without a value.
     fn walk(&self, at: usize, value: Option<&Value>, depth: usize, left: &mut u64) -> bool {
         let Some(subschema) = self.subschemas.get(at).filter(|_| depth < MAX_DEPTH) else {
             return false;
@@ -124,7 +124,7 @@ impl CostModel {
         })
     }
 
-    /// Fails if a value would be evaluated by a subschema because it is evaluated by it.
+    /// Fails if a subschema applies to its own value again, directly or through others: validation would not end.
     fn check_in_place_cycles(&self) -> Result<(), TooComplex> {
         let mut visits = vec![Visit::New; self.subschemas.len()];
         (0..self.subschemas.len()).try_for_each(|at| self.descend_in_place(at, 0, &mut visits))
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         Ok(subschemas)
     }
 
-    /// Notes every anchor: also where no schema is, which can only make a schema look more complex.
+    /// Records every anchor, even outside schemas: that can only make a schema look more complex.
     fn find_anchors(&mut self, value: &'a Value) {
         match value {
             Value::Object(members) => {
@@ -375,7 +375,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number of values in a value.
+/// The number of values in a value, including itself.
 fn nodes(value: &Value) -> u64 {
     match value {
         Value::Array(items) => 1 + items.iter().map(nodes).sum::<u64>(),

@@ -34,9 +34,9 @@ const PATTERNS: PatternLimits = PatternLimits { backtracks: 10_000, size: 4 * 10
 #[derive(Default)]
 pub struct Validator {
     compiled: OnceLock<Option<BoundedSchema>>,
-    /// A validation was skipped.
+    /// Whether a validation was skipped.
     skipped: AtomicBool,
-    /// That was reported.
+    /// Whether the skip was reported.
     reported: AtomicBool,
 }
 
@@ -86,14 +86,13 @@ impl Validator {
         }
     }
 
-    /// Whether a check was skipped because it would have been too complex; true only once, for the
-    /// log.
+    /// Whether a check was skipped because it would be too complex. True only once, so that it is logged once.
     pub fn report_skipped(&self) -> bool {
         self.skipped.load(Ordering::Relaxed) && !self.reported.swap(true, Ordering::Relaxed)
     }
 }
 
-/// A compiled schema, and what a validation against it costs.
+/// A compiled schema with the cost of validating against it.
 pub(crate) struct BoundedSchema {
     schema: CompiledSchema,
     cost: CostModel,

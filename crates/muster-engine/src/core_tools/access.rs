@@ -1,4 +1,4 @@
-//! `core_token_*` and `core_session_*`: who may use the gateway.
+//! `core_token_*` and `core_session_*`: static tokens, logins and browser sessions.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
 ];
 
-/// The error of a tool for one of the directory.
+/// Converts an error of the directory to that of a tool.
 pub(super) fn refused(error: DirectoryError) -> Failure {
     match error {
         DirectoryError::NotFound(text) => Failure::not_found(text),
@@ -97,7 +97,7 @@ fn tokens(handle: &Handle) -> ToolReply {
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
-    // The results of steps are recorded on disk, and nobody would expect a secret there.
+    // The results of steps are recorded on disk, and must not contain a secret.
     if cx.caller.depth > 0 {
         return Err("a token cannot be created by a workflow, because its runs are recorded".into());
     }

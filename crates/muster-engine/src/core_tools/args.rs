@@ -1,8 +1,7 @@
 //! Arguments of core tools, read in one of two ways.
 //!
 //! *Loose*: each is read by itself; unknown ones and those of another type are ignored. *Strict*: all are
-//! checked against the field table of a file format, with the error messages that users of the original
-//! know.
+//! checked against the field table of a file format, with the error messages of the original implementation.
 
 use muster_core::fields::{Field, FieldTable, FieldType};
 use muster_workflow::service::class::GoDuration;
@@ -113,7 +112,7 @@ fn object(
         let Some((known, field)) = find(tables, &name) else {
             return Err(format!("unknown field \"{name}\""));
         };
-        // Null equals leaving the argument out.
+        // Null means the same as leaving the argument out.
         if value.is_null() {
             continue;
         }
@@ -163,7 +162,7 @@ fn fit(value: Value, path: &str, holds: &'static FieldType) -> Result<Value, Str
             items.into_iter().map(|item| fit(item, path, of)).collect()
         }
         (FieldType::Object(table), Value::Object(pairs)) => object(pairs, path, &[table]),
-        // Calls take the first form only.
+        // Calls accept only the first form.
         (FieldType::Either([first, ..]), value) => fit(value, path, first),
         (holds, value) => Err(format!(
             "cannot unmarshal {} into Go struct field {path} of type {}",

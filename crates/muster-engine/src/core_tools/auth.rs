@@ -111,7 +111,7 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-/// A server that is starting may still turn out to require a login.
+/// Waits until a server has settled: while it is starting, it may still turn out to require a login.
 async fn settled(handle: &Handle, server: &str) -> Option<Arc<ServerEntry>> {
     let generation = handle.now().servers.get(server)?.status.generation;
     handle.wait_until_settled(server, generation).await

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use super::{Args, CoreTool, Failure, ToolAudience, ToolReply, object};
 use crate::{events::parse_time, handle::Handle};
 
-/// The default number of calls in a page, and the greatest.
+/// The default and the maximum number of calls on a page.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1_000;
-/// The default number of tools in the numbers.
+/// The default number of tools in the statistics.
 const DEFAULT_TOOLS: usize = 100;
 
 pub(super) const TOOLS: &[CoreTool] = &[

@@ -113,7 +113,7 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     Ok(reply.into())
 }
 
-/// Who can reach or use the gateway after a restart, and could not before.
+/// Describes the access that a change of settings opens up after a restart.
 fn opened(before: &Settings, after: &Settings) -> Vec<String> {
     let exposed = |settings: &Settings| !is_loopback(&settings.aggregator.host);
     let logins = |settings: &Settings| settings.aggregator.oauth.server.enabled;

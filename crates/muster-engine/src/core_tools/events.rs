@@ -21,11 +21,11 @@ use crate::{
 
 /// The default number of events.
 const DEFAULT_LIMIT: usize = 50;
-/// The longest duration of following.
+/// The longest time to follow events.
 const MAX_LENGTH: Duration = Duration::from_secs(60 * 60);
-/// The notification with the events before the call.
+/// The method of the notification with the events before the call.
 const FOUND: &str = "notifications/muster/events";
-/// The notification of each event while following.
+/// The method of the notification of each event that is followed.
 const NOTICE: &str = "notifications/muster/event";
 
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
@@ -86,7 +86,7 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         true => Some((length(&args)?, handle.journal.follow())),
         false => None,
     };
-    // Following starts before the query, so that no event is lost in between.
+    // Subscribe before the query, so that no event is lost in between.
     let mut found = handle.journal.find(filter.clone()).await;
     if let Some((None, events)) = follow {
         if let Some(session) = cx.client.client_session() {
@@ -113,7 +113,7 @@ fn infos(events: &[Arc<Event>]) -> Vec<EventInfo> {
     events.iter().map(|event| info(event, &zone)).collect()
 }
 
-/// How long the call stays open; none if it returns at once.
+/// How long the call stays open; `None` if it returns at once.
 fn length(args: &Args) -> Result<Option<Duration>, String> {
     let Some(text) = args.text("duration") else { return Ok(None) };
     match duration(text) {
@@ -130,13 +130,14 @@ struct Follower {
 }
 
 impl Follower {
-    /// Whether the caller may see an event now: servers and permissions change while events are followed.
+    /// Whether the caller may see an event. Checked for each event, because servers and permissions may change
+    /// meanwhile.
     fn takes(&self, event: &Event) -> bool {
         self.filter.takes(event) && self.handle.visible_servers(&self.caller).has_event(event)
     }
 }
 
-/// Sends new events to a session, until it ends or follows again.
+/// Sends new events to a session, until the session ends or starts to follow events again.
 async fn stream(
     session: Arc<dyn ClientSession>,
     mut events: Following,

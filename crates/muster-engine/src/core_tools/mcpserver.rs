@@ -141,14 +141,14 @@ static RESET: FieldTable = FieldTable::new(
 const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
 const UPDATE_FIELDS: &[&FieldTable] = &[&NAME, &SPEC, &RESET];
 
-/// The schema of a tool that takes a name only.
+/// The schema of a tool that only takes a name.
 pub(super) fn named(description: &str) -> Value {
     json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "description": description},
     }})
 }
 
-/// A caller's session at a server; none if the server is stopped.
+/// A caller's session at a server; `None` if the server is stopped.
 pub(super) fn session(
     handle: &Handle,
     caller: &Caller,
@@ -205,7 +205,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
     }
 }
 
-/// The family of a server; one without a name is none.
+/// The family of a server; `None` if it has no name.
 pub(super) fn family(spec: &McpServerSpec) -> Option<McpServerFamily> {
     let family = spec.family.as_ref().filter(|family| !family.name.is_empty())?;
     let (name, instance_arg) = (family.name.clone(), family.instance_arg.clone());
@@ -243,7 +243,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Reply {
     });
     let servers: Vec<McpServerInfo> = infos.collect();
     let failed = Some(hidden.len()).filter(|failed| *failed > 0);
-    // The first line is the original's; the others name what it hides, and why.
+    // The first line is that of the original; the others name the hidden servers and the reasons.
     let hint = |failed: usize| {
         let first =
             format!("({failed} failed servers hidden, use --all to show, --verbose for details)");
@@ -266,7 +266,7 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let visible = handle.visible_servers(cx.caller);
     match handle.now().servers.get(name).filter(|_| visible.has(name)) {
-        // Without it, a server that the caller is logged in to would only seem to require a login.
+        // Without the session, a server that the caller is logged in to would seem to require a login.
         Some(entry) if entry.status.needs_login => {
             let session = session(handle, cx.caller, entry);
             Ok(object(&McpServerInfo { session, ..info(entry) }))
@@ -362,7 +362,7 @@ async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-/// What is left to do before a server is connected.
+/// A remark about the approval that a server needs before it is connected.
 fn awaiting_approval(handle: &Handle, name: &str) -> String {
     let view = handle.now();
     match view.servers.get(name).is_some_and(|known| known.server.spec.is_pending()) {

@@ -1,4 +1,4 @@
-//! `core_policy_*`: the policy in effect, and what it decides about a call.
+//! `core_policy_*`: the policy in effect, and its decision on a call.
 
 use std::{path::Path, sync::Arc};
 
@@ -156,7 +156,7 @@ fn toolset(name: &str, set: &Toolset) -> ToolsetSummary {
 async fn check(handle: &Handle, args: Args) -> ToolReply {
     let (caller, call) = question(handle, &args)?;
     let snapshot = Arc::clone(&handle.state.borrow());
-    // Checking arguments may take long, whatever the schema says.
+    // Always on a blocking thread, because checking arguments may take long.
     let answer = tokio::task::spawn_blocking(move || {
         answer(&snapshot.policy, &snapshot.catalog, &caller, call)
     });

@@ -242,7 +242,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let entry = match entry.status.condition {
         ServerCondition::Running | ServerCondition::Connected => return already(),
         ServerCondition::AwaitingApproval => return Err(awaits_approval("start", name).into()),
-        // Another call starts it.
+        // Another call is starting it.
         ServerCondition::Starting => handle.wait_until_settled(name, entry.status.generation).await,
         _ => set_running(handle, name, true).await?,
     };
@@ -313,14 +313,14 @@ fn awaits_approval(operation: &str, name: &str) -> String {
     )
 }
 
-/// The gateway does not stop itself for a client.
+/// The error for an operation on the gateway itself, which clients cannot stop.
 fn itself(operation: &str) -> String {
     format!(
         "Failed to {operation} service: {AGGREGATOR} is the gateway that answers this call; {operation} the muster process instead"
     )
 }
 
-/// Checks that a server that was started is up.
+/// Checks that a started server is up.
 fn began(entry: &ServerEntry, operation: &str) -> Result<(), String> {
     let name = &entry.server.name;
     match entry.status.condition {

@@ -115,7 +115,7 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     match handle.services.class(name) {
         Some(class) => {
             let info = info(&class, &handle.state.borrow());
-            // Which servers there are is no secret to those alone who may use them.
+            // Only name servers that the caller may use; the existence of others is a secret.
             let unavailable =
                 unavailable_tools::servers(&handle.state_of(cx.caller), &info.missing_tools);
             Ok(object(&ServiceClassInfo { unavailable, ..info }))
@@ -158,7 +158,7 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
     }
 }
 
-/// Records that a definition is invalid. Returns the message.
+/// The message for a failed edit. An invalid definition is also recorded as an event.
 fn refused(handle: &Handle, name: &str, error: EditError, failed: &str) -> String {
     match error {
         EditError::Class(ClassError::Invalid(invalid)) => {

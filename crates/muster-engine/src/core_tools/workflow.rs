@@ -190,7 +190,7 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-/// Adds the definition of an unsaved run to a request that has none of its own.
+/// Adds the definition of an unsaved run to a request that has no definition.
 async fn fill_in(
     handle: &Handle,
     cx: CallContext<'_>,
@@ -240,7 +240,7 @@ async fn delete(handle: &Handle, args: Args) -> ToolReply {
     }
 }
 
-/// The failure of an edit of a workflow that should exist, which is also an event.
+/// The failure of an edit of a workflow that should exist. It is also recorded as an event.
 fn not_written(
     handle: &Handle,
     name: &str,
@@ -270,7 +270,7 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     Ok(findings(done, handle, cx, &workflow))
 }
 
-/// A confirmation, followed by what keeps the stored workflow from running.
+/// A confirmation, followed by the problems that keep the stored workflow from running.
 fn with_findings(done: &str, handle: &Handle, cx: CallContext<'_>, name: &str) -> Reply {
     match handle.now().workflows.get(name) {
         Some(workflow) => findings(done.to_owned(), handle, cx, workflow),

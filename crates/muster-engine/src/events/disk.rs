@@ -1,5 +1,4 @@
-//! Events on disk: one line each, one file per day, for thirty days; and as a readable log for people who
-//! tail it.
+//! Events on disk: one line each, one file per day, for thirty days; and as a human-readable log to tail.
 
 use std::{
     collections::VecDeque,
@@ -14,9 +13,9 @@ use jiff::{ToSpan as _, Zoned, civil::Date};
 
 use super::Event;
 
-/// The readable log.
+/// The human-readable log.
 const LOG: &str = "events.log";
-/// A longer log is rotated, in place of the last rotated one.
+/// A longer log is rotated, and replaces the last rotated one.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 /// The retention of daily files.
 const DAYS: i64 = 30;
@@ -35,7 +34,7 @@ impl Disk {
         Self { folder: root.join("events"), last: None, refused: false }
     }
 
-    /// At most so many of the newest events on disk, oldest first.
+    /// Reads the newest `most` events on disk, oldest first.
     pub(super) async fn remembered(
         self,
         into: VecDeque<Arc<Event>>,
@@ -90,8 +89,8 @@ impl Disk {
     }
 }
 
-/// Opens a file to append to. Events name users and servers, so that only the gateway's user may read them, also those in
-/// files of earlier versions.
+/// Opens a file to append to. Events name users and servers, so only the gateway's user may read them; the mode of
+/// files from earlier versions is corrected.
 fn open(path: &Path) -> io::Result<fs::File> {
     let file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     if file.metadata()?.mode() & 0o077 != 0 {
@@ -138,7 +137,7 @@ fn read(folder: &Path, mut into: VecDeque<Arc<Event>>, most: usize) -> VecDeque<
             if into.len() >= most {
                 return into;
             }
-            // A line that a crash truncated is skipped.
+            // Skip a line that a crash truncated.
             if let Ok(event) = serde_json::from_str(line) {
                 into.push_front(Arc::new(event));
             }

@@ -23,7 +23,7 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Not after this time.
     pub until: Option<Timestamp>,
-    /// At most so many, the newest.
+    /// The maximum number of events; the newest are returned.
     pub limit: Option<usize>,
     /// Only events of these servers, and all that are not about a server.
     pub(crate) visible: Option<VisibleServers>,

@@ -155,7 +155,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reasons that every gateway of one configuration sees when definitions change.
+    /// The reasons of events that every gateway of one configuration records when definitions change.
     pub(super) const ALL_SHARED: &'static [Self] = &[
         Self::WorkflowCreated,
         Self::WorkflowUpdated,

@@ -1,4 +1,4 @@
-//! Events recorded, found, and found again after a restart.
+//! Tests of events: recording, queries, and queries after a restart.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

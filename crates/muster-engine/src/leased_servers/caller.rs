@@ -35,9 +35,9 @@ use super::{
     switch,
 };
 
-/// The largest answer of a server that another replica is sent: it is in the shared state for a moment.
+/// The largest answer of a server to another replica: it is held in the shared state for a moment.
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
-/// The notifications of a call that wait to be sent. Beyond it they are dropped.
+/// The capacity of the queue of notifications of a call. Beyond it they are dropped.
 const QUEUE: usize = 256;
 /// The largest notification that is passed on to another replica.
 const MAX_NOTIFICATION: usize = 256 * 1024;
@@ -56,7 +56,7 @@ pub(super) struct RemoteCaller {
     input_mode: InputMode,
     era: Option<ProtocolEra>,
     queue: mpsc::Sender<NoticeKind>,
-    /// The answers that are waited for.
+    /// The requests for input that wait for an answer, by number.
     waiting: Lock<BTreeMap<u64, oneshot::Sender<InputResult>>>,
     last: AtomicU64,
 }
@@ -121,7 +121,7 @@ impl RemoteCaller {
     }
 }
 
-/// A request for input, withdrawn when it is dropped before its answer.
+/// An open request for input. If it is dropped before its answer arrives, the request is withdrawn.
 struct Asking<'a> {
     caller: &'a RemoteCaller,
     number: u64,
@@ -135,7 +135,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// A client has answered a request for input.
+/// Delivers a client's answer to the request for input that waits for it.
 pub(super) fn answered(servers: &Arc<LeasedServers>, message: &[u8]) {
     let Ok(Answer { ticket, number, answer }) = serde_json::from_slice(message) else { return };
     let caller = servers.callers.lock().get(&ticket).and_then(std::sync::Weak::upgrade);
@@ -145,7 +145,7 @@ pub(super) fn answered(servers: &Arc<LeasedServers>, message: &[u8]) {
     }
 }
 
-/// Servers call no other tools.
+/// The tools that a server can call: none.
 struct NoTools;
 
 impl std::fmt::Debug for NoTools {
@@ -166,7 +166,7 @@ impl ToolCaller for NoTools {
     }
 }
 
-/// What a server does for a client of another replica.
+/// A call or request for a client of another replica.
 enum Work {
     Run(Box<Permitted>),
     Ask(ResourceRequest),
@@ -231,7 +231,7 @@ impl LeasedServers {
                 Work::Ask(request) => connection.ask(cx, request, &asker.replica).await,
             };
             let reply = Reply::ran(result);
-            // Nothing more is sent to the client.
+            // Close the queue: nothing more is sent to the client.
             drop((client, registered));
             reply
         };
@@ -272,7 +272,7 @@ impl LeasedServers {
     }
 }
 
-/// Runs a call to its end, and sends what is queued for its client before its result.
+/// Runs a call to its end, then flushes its queued notifications before its result is returned.
 async fn flushed<T>(work: impl Future<Output = T>, send: impl Future<Output = ()>) -> T {
     tokio::pin!(work, send);
     let result = tokio::select! {
@@ -284,7 +284,7 @@ async fn flushed<T>(work: impl Future<Output = T>, send: impl Future<Output = ()
     result
 }
 
-/// A tool of a server. What it may be called with was decided by the replica that asks.
+/// A tool of a server, with any arguments: the replica that asks has checked them.
 fn entry(server: &str, tool: &str) -> ToolEntry {
     let any = Arc::from(RawObject::new().to_raw());
     ToolEntry {

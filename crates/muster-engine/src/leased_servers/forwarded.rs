@@ -1,4 +1,4 @@
-//! Calls that another replica runs for clients of this one: what the server says to the client meanwhile.
+//! Calls that another replica runs for clients of this one: relays the server's messages to their clients.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
     messages::{Answer, Notice, NoticeKind},
 };
 
-/// The requests for input that one call may have open, and the answers to the last ones that are kept.
+/// The maximum number of requests for input per call, open ones and answered ones together.
 const MAX_INPUTS: usize = 16;
 
 /// The calls, by ticket.
@@ -34,11 +34,11 @@ struct ForwardedCall {
 enum Input {
     /// The client is asked.
     Open(AbortHandle),
-    /// The client has answered: the message, which is sent again with each repetition of the request.
+    /// The client has answered. The message is sent again whenever the request is repeated.
     Answered(Vec<u8>),
 }
 
-/// A call that is forwarded, until it is dropped.
+/// The registration of a forwarded call, removed when it is dropped.
 pub(super) struct Forwarding {
     servers: Arc<LeasedServers>,
     ticket: String,
@@ -68,7 +68,7 @@ impl ForwardedCalls {
     }
 }
 
-/// The server of a call has something for its client.
+/// Handles a message from the server of a call for its client.
 pub(super) fn noticed(servers: &Arc<LeasedServers>, message: &[u8]) {
     let Ok(Notice { ticket, replica, what }) = serde_json::from_slice(message) else { return };
     let mut calls = servers.forwarded.0.lock();

@@ -14,19 +14,19 @@ use tokio::{
 
 use super::{LeasedServers, MOVED, messages::Target};
 
-/// How long a lease holds after it was last renewed.
+/// How long a lease is valid after it was last renewed.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
-/// How often it is renewed, and how soon again if that fails.
+/// The renewal interval, and the retry interval after a failed renewal.
 const RENEWAL: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(500);
-/// How long a server runs after its lease was last renewed. The rest of the lease is for the end of its process.
+/// How long a server may run after its lease was last renewed. The rest of the lease leaves time to end its process.
 const USE: Duration = Duration::from_secs(6);
 
 /// A lease that this replica has, or had.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) server: String,
-    /// Its value: the replica, and a name that no other lease has.
+    /// Its value: the replica and a unique name.
     pub(super) id: String,
     used_until: Lock<Instant>,
     ended: watch::Sender<bool>,
@@ -65,7 +65,7 @@ impl Lease {
         let none = || StoreError::Unavailable("there is no source of randomness".to_owned());
         let id = format!("{}.{}", link.id(), unguessable().ok_or_else(none)?);
         let began = Instant::now();
-        // Of an attempt whose outcome is unknown nothing is left but a lease that expires.
+        // If the outcome of an attempt is unknown, at worst it leaves a lease that expires.
         if !link.state().claim(&key(server), id.clone().into_bytes(), LEASE).await? {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Lease {
         !*self.ended.borrow() && Instant::now() < *self.used_until.lock()
     }
 
-    /// The server, under this lease.
+    /// The server under this lease, as messages name it.
     pub(super) fn target(&self) -> Target {
         Target { server: self.server.clone(), lease: self.id.clone() }
     }
@@ -93,7 +93,7 @@ impl Lease {
         self.ended.send_replace(true);
     }
 
-    /// Waits until the server may not be used any more.
+    /// Waits until the server may no longer be used.
     pub(super) async fn end(&self) {
         let mut ended = self.ended.subscribe();
         // It lives as long as `self`.
@@ -112,7 +112,7 @@ pub(super) async fn keep(servers: Arc<LeasedServers>, lease: Arc<Lease>) {
     }
 }
 
-/// Renews a lease, until that is not possible any more.
+/// Keeps renewing a lease; returns when that is no longer possible.
 async fn renew(link: &dyn ReplicaLink, lease: &Lease) {
     let mut pause = RENEWAL;
     loop {
@@ -131,7 +131,7 @@ async fn renew(link: &dyn ReplicaLink, lease: &Lease) {
                 tracing::debug!(server = lease.server, "its lease is not renewed: {error}");
                 pause = RETRY;
             }
-            // It has expired, or the time is over.
+            // The lease has expired, or the server may no longer be used.
             Ok(Ok(false)) | Err(_) => return,
         }
     }
@@ -147,7 +147,7 @@ pub(super) async fn give_up(servers: &LeasedServers, lease: &Lease) {
             servers.send(Recipient::Others, MOVED, lease.server.clone().into_bytes()).await;
             servers.moved.notify_waiters();
         }
-        // It expires.
+        // Harmless: the lease expires.
         Err(error) => tracing::debug!(server = lease.server, "its lease is not given up: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What replicas ask of each other about servers that one of them runs.
+//! The messages between replicas about servers that one of them runs.
 
 use muster_api::mcp_server::ServerLogLine;
 use muster_core::{
@@ -39,15 +39,15 @@ pub(super) enum Request {
     Switch { server: String, running: bool, change: String },
 }
 
-/// A server, under one lease.
+/// A server under one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
     pub(super) server: String,
-    /// The lease. A message that was sent for an earlier one asks for nothing.
+    /// The lease. Messages for an earlier lease are ignored.
     pub(super) lease: String,
 }
 
-/// What the server learns about the client of a call.
+/// The client of a call, as far as the server learns about it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CallerInfo {
     pub(super) subject: String,
@@ -61,7 +61,7 @@ pub(super) struct CallerInfo {
 pub(super) enum Reply {
     Listing(Box<ServerListing>),
     NotListed(String),
-    /// The server is not run under that lease any more.
+    /// The server no longer runs under that lease.
     Moving,
     Outcome(Outcome),
     Failed(Failure),
@@ -137,7 +137,7 @@ pub(super) enum NoticeKind {
     MissingCapability(String),
     /// A request for input, sent again until it is answered.
     Input { number: u64, request: InputRequest },
-    /// The input is not needed any more.
+    /// The input is no longer needed.
     Withdrawn { number: u64 },
 }
 

@@ -32,10 +32,10 @@ use super::{
 
 /// How long closing the connection may take.
 const CLOSE: Duration = Duration::from_secs(3);
-/// A process that takes as long to exit is killed, which takes a moment.
+/// How long a process may take to exit before it is killed, and how long the kill takes.
 const KILLED_AFTER: Duration = Duration::from_secs(2);
 pub(super) const KILL: Duration = Duration::from_millis(500);
-/// The longest URI of a resource whose changes other replicas learn.
+/// The longest URI of a resource whose changes are passed on to other replicas.
 const MAX_URI: usize = 64 * 1024;
 /// The resources that other replicas may subscribe to at one server.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
@@ -50,11 +50,11 @@ pub(super) const MOVING: &str =
 pub(super) struct OwnedConnection {
     servers: Arc<LeasedServers>,
     pub(super) lease: Arc<Lease>,
-    /// None once it is closed.
+    /// `None` once it is closed.
     connection: Lock<Option<Arc<dyn Connection>>>,
     /// The replicas whose clients subscribed to a resource.
     subscribed: Lock<BTreeMap<String, BTreeSet<String>>>,
-    /// Dropped with the connection, which ends the wait for it.
+    /// Dropped with the connection, which ends every wait for it.
     connected: watch::Sender<Option<Weak<Self>>>,
 }
 
@@ -75,13 +75,13 @@ impl OwnedConnection {
         owned
     }
 
-    /// The server, if it may be used.
+    /// The connection, if the server may be used.
     fn connection(&self) -> Result<Arc<dyn Connection>, Failure> {
         let connection = self.connection.lock().clone().filter(|_| self.lease.is_held());
         connection.ok_or_else(|| Failure::elsewhere(MOVING))
     }
 
-    /// Waits for the result of a call while the lease holds.
+    /// Waits for the result of a call. Fails when the lease ends.
     async fn leased<T>(&self, call: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
         tokio::select! {
             biased;
@@ -108,7 +108,7 @@ impl OwnedConnection {
         self.leased(connection.run(cx, call)).await
     }
 
-    /// Serves a request for a replica: subscriptions are those of all replicas together.
+    /// Serves a request for a replica. A subscription ends when the last replica unsubscribes.
     pub(super) async fn ask(
         &self,
         cx: CallContext<'_>,
@@ -147,7 +147,7 @@ impl OwnedConnection {
         let connection = self.connection.lock().take();
         if let Some(connection) = connection {
             let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
-            // A task of its own: it goes on if its caller does not wait for its end.
+            // Spawned, so that it continues if the caller stops waiting.
             let stopping = async move { stop(&servers, &lease, connection).await };
             drop(self.servers.deps.tasks.spawn(stopping).await);
         }
@@ -218,7 +218,7 @@ impl Connection for OwnedConnection {
     }
 }
 
-/// The observer of a server that this replica runs: what concerns other replicas is passed on to them.
+/// The observer of a server that this replica runs. Passes events that concern other replicas on to them.
 #[derive(Debug)]
 pub(super) struct SharedEvents {
     pub(super) servers: Weak<LeasedServers>,

@@ -25,15 +25,15 @@ use super::{
     owned::MOVING,
 };
 
-/// How often the lease is looked at.
+/// How often the lease is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a replica that gave up a lease may take to store the results of the calls that this ended.
+/// How long a replica that gave up a lease may take to store the results of calls that were cut off.
 const LAST_RESULTS: Duration = Duration::from_secs(1);
 
 const GONE: &str = "the replica that ran this call died or gave up the server: the call may have been carried out in part; \
                     repeat it only if that does no harm";
 
-/// The server at the other replica, under one lease.
+/// The connection to a server at another replica, under one lease.
 #[derive(Debug)]
 pub(crate) struct RemoteConnection {
     servers: Arc<LeasedServers>,
@@ -65,7 +65,7 @@ impl RemoteConnection {
         let servers = Arc::clone(servers);
         let watching = async move {
             loop {
-                // Before the lease is read, so that a message meanwhile is not missed.
+                // Subscribe before the lease is read, so that a message meanwhile is not missed.
                 let moved = servers.moved.notified();
                 let Some(connection) = watched.upgrade() else { return };
                 if connection.has_lease_ended().await {
@@ -82,7 +82,8 @@ impl RemoteConnection {
         connection
     }
 
-    /// Whether another lease than this one holds, or none. While the shared state is not available, nobody can take one.
+    /// Whether this lease has ended: there is another one, or none. While the shared state is unavailable, no replica
+    /// can take a lease, so it has not.
     async fn has_lease_ended(&self) -> bool {
         match lease::holder(&*self.servers.deps.link, &self.target.server).await {
             Ok(holder) => holder.is_none_or(|holder| holder.lease != self.target.lease),
@@ -93,7 +94,7 @@ impl RemoteConnection {
         }
     }
 
-    /// Whether the server runs elsewhere by now.
+    /// Whether the server has moved to another replica.
     pub(crate) fn has_moved(&self) -> bool {
         *self.moved.borrow()
     }
@@ -110,7 +111,7 @@ impl RemoteConnection {
         serde_json::from_slice(&result).map_err(|_| NoResult::Lost)
     }
 
-    /// Sends a call to the replica that runs the server, and serves its client meanwhile.
+    /// Forwards a call to the replica that runs the server, and relays messages to its client meanwhile.
     async fn forward(&self, cx: CallContext<'_>, request: &Request) -> Result<Outcome, CallError> {
         let failed = |failure: Failure| Err(failure.error(&self.target.server));
         let Some(ticket) = unguessable() else {
@@ -124,7 +125,7 @@ impl RemoteConnection {
             Err(reason @ (NoResult::NotBegun | NoResult::TooLarge)) => {
                 failed(Failure::elsewhere(&reason.to_string()))
             }
-            // It says nothing about the server where that runs now.
+            // This says nothing about the server, which may run at another replica by now.
             Err(NoResult::Died) => failed(Failure::elsewhere(GONE)),
             Err(NoResult::Lost) => {
                 let reason = NoResult::Lost.to_string();
@@ -144,7 +145,7 @@ fn caller(cx: CallContext<'_>) -> CallerInfo {
     }
 }
 
-/// Something happened at a server that another replica runs.
+/// Handles an event of a server that another replica runs.
 pub(super) fn happened(servers: &Arc<LeasedServers>, message: &[u8]) {
     let Ok(Happened { target, event }) = serde_json::from_slice(message) else { return };
     let remote = servers.remote.lock().get(&target.server).and_then(std::sync::Weak::upgrade);
@@ -201,7 +202,7 @@ impl Connection for RemoteConnection {
                 Ok(Reply::Listing(listing)) => Ok(*listing),
                 Ok(Reply::NotListed(reason)) => Err(ConnectError::Transient(reason)),
                 Ok(Reply::Moving) => {
-                    // Its lease ends, or expires.
+                    // The lease is about to end or expire.
                     self.moved().await;
                     Err(ConnectError::Transient(MOVING.to_owned()))
                 }

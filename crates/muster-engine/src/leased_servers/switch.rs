@@ -1,7 +1,7 @@
-//! Whether a server that one replica runs for all should run: an operator may start, restart or stop it at any replica.
+//! Starts, restarts and stops servers that one replica runs for all: an operator may do so at any replica.
 //!
-//! The last decision is stored, and each replica looks at it from time to time, so that one that missed the message about it,
-//! or starts later, follows it as well.
+//! The last decision is stored in the shared state, and each replica polls it, so that a replica that missed the
+//! message or started later follows it too.
 
 use std::{
     collections::BTreeMap,
@@ -25,9 +25,9 @@ use tokio::{
 use super::{LeasedServers, SWITCHED, lease, messages::Request};
 use crate::{reconcile::Input, view::View};
 
-/// How long a decision is stored after a replica last looked at it.
+/// How long a decision is stored after a replica last read it.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often each replica looks at it.
+/// How often each replica reads the decisions.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a server cannot be started or stopped at all replicas.
@@ -38,7 +38,7 @@ pub(crate) struct SwitchError(#[from] StoreError);
 /// The decisions that this replica knows.
 #[derive(Debug, Default)]
 pub(super) struct Switches {
-    /// The last decision about each server that was followed.
+    /// The last decision that was followed, by server.
     followed: Lock<BTreeMap<String, String>>,
     wake: Notify,
 }
@@ -47,7 +47,7 @@ pub(super) struct Switches {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Switch {
     running: bool,
-    /// Distinguishes it from all others.
+    /// A unique id of the decision.
     change: String,
 }
 
@@ -56,12 +56,12 @@ fn key(server: &str) -> String {
 }
 
 impl Switches {
-    /// Looks at all decisions now.
+    /// Wakes the task that reads all decisions.
     pub(super) fn look(&self) {
         self.wake.notify_one();
     }
 
-    /// Notes a decision. Whether it was not known.
+    /// Notes a decision. Returns whether it is new.
     fn follow(&self, server: &str, change: &str) -> bool {
         let before = self.followed.lock().insert(server.to_owned(), change.to_owned());
         before.as_deref() != Some(change)
@@ -91,7 +91,7 @@ async fn apply(servers: &LeasedServers, server: &str, running: bool) -> Option<u
     Some(generation)
 }
 
-/// Another replica was told to start, restart or stop a server that runs here.
+/// Follows a decision that another replica was asked for, about a server that runs here.
 pub(super) async fn switched(servers: &LeasedServers, server: &str, running: bool, change: String) {
     if servers.switches.follow(server, &change) {
         apply(servers, server, running).await;
@@ -99,7 +99,7 @@ pub(super) async fn switched(servers: &LeasedServers, server: &str, running: boo
 }
 
 impl LeasedServers {
-    /// Forgets whether a server should run, which was removed: the next one of its name is another.
+    /// Forgets the decisions about a removed server: a later server of the same name is a different one.
     pub(crate) fn forget(self: &Arc<Self>, server: &str) {
         if self.switches.followed.lock().remove(server).is_none() {
             return;
@@ -133,7 +133,7 @@ impl LeasedServers {
             }
         }
         self.send(Recipient::Others, SWITCHED, server.as_bytes().to_vec()).await;
-        // A server that was restarted elsewhere is connected again when it moves.
+        // A server that was restarted elsewhere is reconnected when it moves.
         let view = self.deps.view.borrow().clone();
         let now = view.servers.get(server).map(|entry| entry.status.clone());
         match now {

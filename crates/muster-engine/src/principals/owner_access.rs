@@ -17,7 +17,7 @@ use tokio::{sync::broadcast, time::Instant};
 use super::{owner_connections::OwnerConnections, sso_error};
 use crate::supervisor::UnitId;
 
-/// An owner's access token. When it is rejected the connection is closed, so that its tools disappear.
+/// An owner's access token. When it is rejected, the connection is closed, so that its tools disappear.
 #[derive(Debug)]
 pub(super) struct ObservedAccess {
     access: Arc<dyn AccessTokenSource>,

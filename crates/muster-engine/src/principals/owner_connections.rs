@@ -29,7 +29,7 @@ use crate::{
     view::{Counts, ServerEntry},
 };
 
-/// The rate limit of logins: so many within [`LOGIN_WINDOW`].
+/// The rate limit of logins: the maximum number within [`LOGIN_WINDOW`].
 const MAX_LOGIN_ATTEMPTS: usize = 10;
 const LOGIN_WINDOW: Duration = Duration::from_secs(60);
 
@@ -45,11 +45,11 @@ const FIRST_ATTEMPTS: Duration = Duration::from_secs(15);
 pub(crate) struct OwnerConnections {
     pub(super) owner: Owner,
     state: RwLock<OwnerState>,
-    /// The number of background attempts that run, by server. A server without one is not in it.
+    /// The number of running background attempts, by server. Servers without one are absent.
     attempting: watch::Sender<BTreeMap<String, usize>>,
 }
 
-/// A background attempt to connect a server, until it is dropped.
+/// A guard that counts a background attempt to connect a server, until it is dropped.
 #[derive(Debug)]
 pub(super) struct RunningAttempt {
     attempting: watch::Sender<BTreeMap<String, usize>>,
@@ -75,7 +75,7 @@ struct OwnerState {
     links: BTreeMap<String, OwnerConnection>,
     /// A lock per server, so that concurrent requests connect it once.
     connect_locks: BTreeMap<String, Arc<Mutex<()>>>,
-    /// The last derived snapshot, with the shared snapshot and the version it was made of.
+    /// A cache of the last derived snapshot, with the shared snapshot and the version that it was made from.
     derived: Option<(Weak<GatewaySnapshot>, u64, Arc<GatewaySnapshot>)>,
     used: Instant,
     login_attempts: VecDeque<Instant>,
@@ -92,9 +92,9 @@ struct OwnerState {
 /// An attempt to connect a server in the background.
 #[derive(Debug, Default)]
 struct ConnectAttempt {
-    /// When the next one is due, if there is one.
+    /// When the next attempt is due, if there is one.
     next: Option<Instant>,
-    /// How many were scheduled before.
+    /// The number of attempts that were scheduled before.
     retries: u64,
 }
 
@@ -221,7 +221,7 @@ impl OwnerConnections {
             Some(link) if link.status.borrow().condition.is_transitional() => {
                 OwnerStanding::Connecting
             }
-            // An attempt that runs may still succeed.
+            // A running attempt may still succeed.
             _ if self.is_attempting(server) => OwnerStanding::Connecting,
             Some(_) => OwnerStanding::Lost,
             None => match state.sso_errors.get(server) {
@@ -236,7 +236,7 @@ impl OwnerConnections {
         self.read().used
     }
 
-    /// Counts a login; the error is the number of seconds until the next one is allowed.
+    /// Counts a login attempt; the error is the number of seconds until the next one is allowed.
     pub(super) fn check_login_rate(&self, now: Instant) -> Result<(), u64> {
         let mut state = self.write();
         state.used = now;
@@ -300,7 +300,7 @@ impl OwnerConnections {
         attempts.retries += 1;
     }
 
-    /// Forgets attempts, because the server changed.
+    /// Forgets the attempts to connect a server that has changed.
     pub(super) fn reset_attempts(&self, server: &str) {
         self.write().attempts.remove(server);
     }
@@ -401,7 +401,7 @@ impl OwnerConnections {
 }
 
 impl OwnerState {
-    /// The connections that are overlaid on the shared snapshot. A server that is deleted is deleted for all.
+    /// The connections to overlay on the shared snapshot. Those to deleted servers are left out.
     fn overlay(
         &self,
         shared: &GatewaySnapshot,

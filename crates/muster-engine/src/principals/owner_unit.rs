@@ -1,4 +1,4 @@
-//! Connects one server for one owner, with a unit like any other and the owner's token.
+//! Connects one server for one owner: runs an ordinary unit, with the owner's token.
 
 use std::sync::{Arc, Weak};
 
@@ -47,7 +47,7 @@ pub(super) async fn connect(
             connect: Arc::clone(&deps.connect),
             access: Arc::new(watched),
         }),
-        // Each check would use the token of its owner, who may be idle.
+        // No health checks: each would use the token of an owner who may be idle.
         timing: Timing { check_interval: None, ..deps.timing },
         observer: Arc::new(Observer {
             connections: Arc::downgrade(connections),
@@ -68,7 +68,7 @@ pub(super) async fn connect(
         status,
         offered: None,
     });
-    // Started last, so that no update is missed.
+    // Start the unit last, so that no update is missed.
     connections.change(&server.name, id, &deps.changes, |link| {
         supervisor::set_running(&link.desired, true);
     });
@@ -89,7 +89,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Connects with an access token.
+/// A connector that uses an access token.
 #[derive(Debug)]
 struct AuthenticatedConnector {
     connect: Arc<dyn Connector>,
@@ -179,7 +179,7 @@ fn take_in(
     }
 }
 
-/// The circuit breaker of a server; none if it was deleted meanwhile.
+/// The circuit breaker of a server; `None` if the server was deleted meanwhile.
 fn breaker(deps: &Deps, server: &str) -> Option<Arc<CircuitBreaker>> {
     deps.view.borrow().servers.get(server).map(|entry| Arc::clone(&entry.breaker))
 }

@@ -132,7 +132,7 @@ impl Reconciler {
         }
     }
 
-    /// Publishes the classes, and records what was added, changed and removed.
+    /// Publishes the classes, and records which were added, changed and removed.
     pub(super) fn take_classes(&mut self, origin: Origin) {
         if *self.classes == self.files.classes {
             return;

@@ -24,8 +24,8 @@ pub(crate) enum Edit {
     Approve(String),
     /// Delete a server.
     Delete(String),
-    /// Change keys of the section `aggregator` in `config.yaml`: a JSON object. Only these keys are sent: other
-    /// keys may change before the file is written.
+    /// Change keys of the section `aggregator` in `config.yaml`: a JSON object. Only the keys to change are given,
+    /// because others may change before the file is written.
     Settings(Option<String>),
     /// Edit a workflow.
     Workflow(Box<WorkflowEdit>),
@@ -58,7 +58,7 @@ pub(crate) enum EditError {
     Ending,
 }
 
-/// The time that one edit has for all its writes. A store may be remote, and nothing else is reconciled meanwhile.
+/// The timeout of all writes of one edit. A store may be remote, and nothing else is reconciled meanwhile.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of retries after concurrent edits.
 const ATTEMPTS: u32 = 3;
@@ -71,7 +71,7 @@ impl Reconciler {
             Edit::Delete(name) | Edit::Approve(name) => Some(name.clone()),
             Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
-        // A concurrent edit by hand is read first, so that it is not lost.
+        // Read concurrent edits by hand first, so that they are not lost.
         let (mut attempts, mut left) = (0, WRITE_TIMEOUT);
         let written = loop {
             self.read_files().await;

@@ -1,4 +1,4 @@
-//! Applies files to the state; only what differs is touched.
+//! Applies files to the state, changing only what differs.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::{
 pub(super) enum Origin {
     /// The start of the gateway.
     Start,
-    /// An edit since.
+    /// A later edit.
     Edited,
 }
 
@@ -65,7 +65,7 @@ impl Reconciler {
         let servers_differ = self.take_servers(origin);
         let workflows_differ = self.take_workflows(&before.workflows, origin);
         self.take_classes(origin);
-        // Most changes are statuses that muster itself wrote.
+        // Most changes of files are statuses that muster itself wrote, and need no new snapshot.
         if origin == Origin::Start
             || policies_differ
             || clis_differ
@@ -80,7 +80,7 @@ impl Reconciler {
         self.deps.services.take(&self.files.services, origin == Origin::Start);
     }
 
-    /// Whether a server was added, removed or changed.
+    /// Applies the server files. Returns whether a server was added, removed or changed.
     fn take_servers(&mut self, origin: Origin) -> bool {
         let servers = self.files.servers.clone();
         let gone: Vec<String> =
@@ -118,7 +118,7 @@ impl Reconciler {
         let toolsets = toolsets.map(|(name, file)| (name.clone(), Arc::clone(&file.toolset)));
         policy.toolsets = Arc::new(toolsets.collect());
         self.state.policy = Arc::new(policy);
-        // Callers see different parts of the lists, so that no hash tells whether one of them changed.
+        // Callers see different parts of the lists, so no hash can tell whether the list of one of them changed.
         self.list_hashes = ListHashes::default();
     }
 
@@ -199,11 +199,11 @@ impl Reconciler {
 
     fn add(&mut self, file: ServerFile, origin: Origin) {
         let ServerFile { path, server, secret_changes } = file;
-        // The server has its position in the catalog from now on, so that the order of connections does not
-        // decide which of two tools of one name is called.
+        // Reserve the server's position in the catalog now, so that the order of connections does not decide which of
+        // two tools of the same name is called.
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         let is_pending = server.spec.is_pending();
-        // Without a unit nothing can start it.
+        // A pending server gets no unit, so nothing can start it.
         if !is_pending {
             self.supervisor.add(&server);
         }
@@ -230,7 +230,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes a server off until an operator approves its change, or in again once one did.
+    /// Takes a server out of service until an operator approves its change, or back into service once one has.
     fn change_approval(&mut self, entry: &ServerEntry, file: ServerFile) {
         let ServerFile { path, server, secret_changes } = file;
         let (name, is_pending) = (server.name.clone(), server.spec.is_pending());
@@ -295,7 +295,7 @@ impl Reconciler {
                 self.state.catalog.with(server_offer::renamed(prefix, &server, source));
         }
         match self.lost.get_mut(name) {
-            // Another server may be behind the name now.
+            // The name may belong to a different server now.
             Some(_) if restart => drop(self.lost.remove(name)),
             Some(last) => *last = Arc::new(server_offer::renamed(prefix, &server, last)),
             None => (),
@@ -335,7 +335,7 @@ pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSourc
     CatalogSource::new(name.clone(), source.info.clone(), offer)
 }
 
-/// Warns of settings that take effect with the next start only.
+/// Warns about settings that only take effect after a restart.
 fn warn_of_address(before: &Aggregator, now: &Aggregator) {
     let differ = [
         ("host", before.host != now.host),

@@ -1,4 +1,4 @@
-//! Hashes of the lists that clients see, to notify them only of real changes.
+//! Hashes of the lists that clients see, so that they are notified only of real changes.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

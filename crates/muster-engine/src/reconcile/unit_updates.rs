@@ -21,13 +21,13 @@ use crate::{
 };
 
 impl Reconciler {
-    /// Applies an update, publishes the state and records the events, in this order: the reader of an
-    /// event finds the state that it reports.
+    /// Applies an update, publishes the state and records the events, in this order, so that the reader of an event
+    /// finds the state that it reports.
     pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
         let Some(entry) = self.servers.get(name).cloned() else { return };
         match update {
             UnitUpdate::StatusChanged(status) => {
-                // Its tools are unknown until someone logs in, but its family counts.
+                // Its tools are unknown until a caller logs in, but it already counts as a member of its family.
                 if status.condition == ServerCondition::AuthRequired
                     && entry.server.spec.family.is_some()
                 {
@@ -101,8 +101,8 @@ impl Reconciler {
         }
     }
 
-    /// Finds the tools of a server that cannot be connected in the listing that an earlier gateway stored. They are
-    /// not shown before that: clients take a listed tool for one that can be called.
+    /// Recalls the tools of a server that cannot be connected from the listing that an earlier gateway stored. They are
+    /// not shown before the server has failed, because clients assume that a listed tool can be called.
     fn recall_listing(&mut self, server: &McpServer, condition: ServerCondition) {
         let has_failed =
             matches!(condition, ServerCondition::Failed | ServerCondition::Unreachable);
@@ -127,7 +127,7 @@ impl Reconciler {
         });
     }
 
-    /// A server that a caller has logged in to counts as up.
+    /// Marks a server as up once a caller has logged in to it.
     pub(super) fn logged_in(&mut self, name: &str) {
         let kind = self.servers.get(name).map(|entry| entry.server.spec.kind);
         let Some(kind) = kind else { return };
@@ -139,7 +139,7 @@ impl Reconciler {
         self.publish_view();
     }
 
-    /// Puts the tools, resources and prompts of a server into the catalog.
+    /// Adds the tools, resources and prompts of a server to the catalog.
     fn publish_listing(&mut self, entry: &ServerEntry, listing: &ServerListing) -> Counts {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
         let source = server_offer::source(&prefix, &entry.server, listing);
@@ -188,7 +188,7 @@ impl Reconciler {
         }
     }
 
-    /// Warns of a family whose servers are not selected by the same argument.
+    /// Warns about a family whose servers are not selected by the same argument.
     fn warn_of_family(&self, name: &str) {
         let family = |entry: &Arc<ServerEntry>| entry.server.spec.family.clone();
         let Some(own) = self.servers.get(name).and_then(family) else { return };

@@ -34,7 +34,7 @@ pub(crate) enum WorkflowEdit {
 }
 
 impl Reconciler {
-    /// Whether a workflow was added, removed or changed.
+    /// Applies the workflow files. Returns whether a workflow was added, removed or changed.
     pub(super) fn take_workflows(
         &mut self,
         before: &BTreeMap<String, WorkflowFile>,
@@ -100,7 +100,7 @@ impl Reconciler {
 
     /// Checks the workflows that `concerned` selects.
     pub(super) fn check_workflows(&mut self, concerned: impl Fn(&Workflow) -> bool) {
-        // A server that was connected just now is no reason any more.
+        // A server that has just connected is no longer a reason for a finding.
         self.state.absent = Arc::new(self.absent());
         let mut findings = Vec::new();
         let surroundings = Surroundings {
@@ -117,7 +117,7 @@ impl Reconciler {
             }
             let found = check(&file.workflow, &surroundings);
             if !found.is_empty() {
-                // Lines mean nothing where definitions are no files.
+                // Line numbers are meaningless if definitions are not files.
                 let is_file = !self.files.generations.contains_key(&file.path);
                 let lines = is_file.then(|| WorkflowLines::of(&file.text));
                 findings.extend(found.iter().map(|found| problem(file, lines.as_ref(), found)));
@@ -197,12 +197,12 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) workflows: &'a Definitions,
     /// The prefixes of tools of servers that are not connected yet.
     pub(crate) awaited: Vec<String>,
-    /// The number of searches for similar names that are left: they are slow.
+    /// The remaining number of searches for similar names, which are slow.
     pub(crate) looked_for: Cell<usize>,
 }
 
 impl<'a> Surroundings<'a> {
-    /// What is there now: no server is waited for.
+    /// The environment as it is now, without waiting for any server.
     pub(crate) const fn now(
         state: &'a GatewaySnapshot,
         workflows: &'a Definitions,

@@ -1,4 +1,4 @@
-//! The controller of a service: starts it, retries, and checks its health, in a task per service.
+//! The controller of a service: a task that starts the service, retries, and checks its health.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Controller {
         }
     }
 
-    /// The time of the next health check. A service that has just started is given one interval.
+    /// The time of the next health check. A service that has just started is first checked after one interval.
     fn next_check(&mut self, instance: &Instance) -> Option<Instant> {
         let class = checked(&self.services, instance)?;
         let pause = class.spec.service_config.health_check.pause();

@@ -26,7 +26,7 @@ pub(super) enum Dependency {
     Service(String),
     /// A server that is not connected.
     Server(String),
-    /// There is nothing of that name.
+    /// Nothing has that name.
     Unknown(String),
 }
 
@@ -84,7 +84,7 @@ impl Services {
         order::dependency_cycle(name, &self.graph()).map(|way| way.join(" → "))
     }
 
-    /// Why a service cannot be started yet, if it cannot.
+    /// Why a service cannot be started yet; `None` if it can.
     pub(super) fn blocked_by(&self, instance: &Instance) -> Option<String> {
         let Some(class) = self.class_of(instance) else {
             return Some(format!("waiting for ServiceClass {}", instance.service.class));

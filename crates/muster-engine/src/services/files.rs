@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Services {
-    /// Applies files: new services are registered, deleted ones are stopped.
+    /// Applies the files of services: registers new services, and stops deleted ones.
     pub(crate) fn take(&self, files: &BTreeMap<String, (PathBuf, Arc<ServiceFile>)>, first: bool) {
         for (name, (path, file)) in files {
             match self.get(name) {
@@ -43,7 +43,7 @@ impl Services {
         let service = Arc::new(file.service.clone());
         self.change(&instance.service.name, instance.id, |instance| {
             instance.path = Some(path.to_owned());
-            // A running service is stopped with the arguments it was started with.
+            // A running service must be stopped with the arguments it was started with.
             match instance.state.may_run() || instance.state.is_passing() {
                 true => instance.edited = Some(service),
                 false => instance.service = service,
@@ -62,7 +62,7 @@ impl Services {
             .as_ref()
             .is_some_and(|class| class.spec.service_config.lifecycle_tools.status.is_some());
         let state = match ServiceState::remembered(&record.state) {
-            // The status tool can find out whether it still runs.
+            // The status tool can tell whether it is still running.
             ServiceState::Unknown if asks => ServiceState::Unknown,
             _ if service.auto_start => ServiceState::Waiting,
             state => state,
@@ -83,7 +83,7 @@ impl Services {
         }
     }
 
-    /// Reports whether a service is running, if statuses are reported: its state may not change for a long time.
+    /// Reports whether a service is running, if statuses are reported. The next change of its state may be far off.
     fn report_ready(&self, path: &Path, instance: &Instance) {
         if let Some(sink) = self.inner.deps.store.definitions().status() {
             let conditions = vec![service_ready(&instance.record())];
@@ -91,7 +91,7 @@ impl Services {
         }
     }
 
-    /// The file was deleted by hand.
+    /// Deletes a service whose file was deleted by hand.
     fn take_away(&self, instance: &Instance) {
         let (name, id): (String, Id) = (instance.service.name.clone(), instance.id);
         self.change(&name, id, |instance| {
@@ -106,7 +106,7 @@ impl Services {
         });
     }
 
-    /// Writes the state of a service that has a file, also into the file if the settings say so.
+    /// Writes the state of a service that has a file, and into the file itself if the settings say so.
     pub(super) async fn save(&self, instance: &Instance) {
         let Some(path) = &instance.path else { return };
         let writes_status = self.inner.deps.view.borrow().settings.write_status;

@@ -29,7 +29,7 @@ impl Services {
         let unknown = || ServiceError::Unknown(name.to_owned());
         let instance = self.get(name).ok_or_else(unknown)?;
         let held = Arc::clone(&instance.lease).lock_owned().await;
-        // The service may be deleted meanwhile.
+        // The service may have been deleted meanwhile.
         self.get(name).filter(|now| now.id == instance.id).ok_or_else(unknown)?;
         Ok(Lease { services: self.clone(), name: name.to_owned(), id: instance.id, _held: held })
     }

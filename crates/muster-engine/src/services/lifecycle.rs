@@ -134,7 +134,7 @@ impl Services {
         instance: &Instance,
         persist: bool,
     ) -> Result<(), ServiceError> {
-        // Written before anything runs, so that the next gateway knows about it after a crash.
+        // Write the file before anything runs, so that the next gateway knows about the service after a crash.
         if persist {
             let file =
                 ServiceFile { service: (*instance.service).clone(), record: instance.record() };
@@ -289,7 +289,7 @@ impl Services {
         Ok(())
     }
 
-    /// Restarts a service by its restart tool, or by stop and start.
+    /// Restarts a service with its restart tool, or by stopping and starting it.
     pub(crate) async fn restart(
         &self,
         cx: CallContext<'_>,
@@ -310,7 +310,7 @@ impl Services {
             }
             Transition::Run(LifecycleTool::Restart, _) => {
                 let stopped = self.run_stop(cx, &lease).await;
-                // A service that does not run properly need not stop properly.
+                // Ignore the failure if the service was not running properly.
                 if before.state == ServiceState::Running {
                     stopped?;
                 }

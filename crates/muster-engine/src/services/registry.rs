@@ -1,4 +1,4 @@
-//! The registry of services, one immutable value that is replaced.
+//! The registry of services: one immutable value, replaced on every change.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::status::moment;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Registry {
     pub(super) instances: Arc<BTreeMap<String, Arc<Instance>>>,
-    /// Set at shutdown: nothing is started any more.
+    /// Set at shutdown: from then on nothing is started.
     pub(super) shutting_down: bool,
     last_id: u64,
 }
@@ -46,9 +46,9 @@ pub(crate) struct Instance {
     pub(crate) updated: Timestamp,
     /// The number of failed background starts in a row.
     pub(super) attempts: u64,
-    /// When it is retried.
+    /// When the next start is due, if one is.
     pub(super) retry_at: Option<Instant>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub(super) deleting: bool,
     /// Incremented when its state changes.
     pub(super) changes: u64,

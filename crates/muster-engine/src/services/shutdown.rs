@@ -11,7 +11,7 @@ use super::Services;
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Services {
-    /// Stops services in groups, dependents first. Nothing is started any more.
+    /// Stops services in groups, dependents first. From now on nothing is started.
     pub(crate) async fn end(&self) {
         self.inner.registry.send_modify(|registry| registry.shutting_down = true);
         let mut groups = order::start_order(&self.graph());

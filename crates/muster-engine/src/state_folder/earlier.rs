@@ -1,21 +1,21 @@
-//! The state that earlier versions kept in the configuration directory: it is moved to the state folder once.
+//! Moves the state that earlier versions kept in the configuration directory to the state folder, once.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// Whether a file of this name is the gateway's.
+/// Whether a file of this name belongs to the gateway.
 type IsOwn = fn(&str) -> bool;
 
-/// The folders of state in the configuration directories of earlier versions, and which files in them are the
-/// gateway's. A configuration directory may be a project with folders of these names.
+/// The state folders in the configuration directories of earlier versions, and which files in them belong to the
+/// gateway. A configuration directory may be a project that has folders of the same names.
 const FOLDERS: [(&str, IsOwn); 3] =
     [("workflow_executions", is_execution), ("events", is_journal), ("outputs", is_output)];
-/// Written once a folder was copied and could not be removed, so that it is not copied again.
+/// Marks a folder that was copied but could not be removed, so that it is not copied again.
 const COPIED: &str = "copied-from-config";
 
-/// Moves the state in `config` to `state`. Files that are there already stay.
+/// Moves the state in `config` to `state`, without replacing files that exist there.
 pub(super) fn take_over(config: &Path, state: &Path) {
     for (name, is_own) in FOLDERS {
         let (from, to) = (config.join(name), state.join(name));
@@ -40,7 +40,7 @@ pub(super) fn take_over(config: &Path, state: &Path) {
     }
 }
 
-/// Whether a folder has files, and all of them are the gateway's.
+/// Whether a folder has files, and all of them belong to the gateway.
 fn has_only(folder: &Path, is_own: IsOwn) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let mut entries = entries.peekable();
@@ -69,7 +69,7 @@ fn is_output(name: &str) -> bool {
     id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
 }
 
-/// The fate of the originals.
+/// What has become of the originals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moved {
     /// They are gone.
@@ -87,7 +87,7 @@ fn merge(from: &Path, to: &Path) -> io::Result<Moved> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target): (PathBuf, PathBuf) = (entry.path(), to.join(entry.file_name()));
-        // Where the state folder has a newer one, the original stays.
+        // If the state folder already has a newer file, the original stays.
         if target.exists() {
             moved = Moved::Copied;
             continue;

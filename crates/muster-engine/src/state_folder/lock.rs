@@ -1,8 +1,8 @@
-//! The lock of a state folder, and the record of who holds it.
+//! The lock of a state folder, and the record of its owner.
 //!
 //! Locks are POSIX record locks: they end with their process however it ends, children do not inherit them, and others
-//! can ask who holds one without taking it. A process loses its lock when it closes *any* descriptor of the file, so a
-//! gateway never asks about its own folder.
+//! can query the holder of a lock without taking it. A process loses its lock when it closes *any* descriptor of the
+//! file, so a gateway never queries its own folder.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -23,13 +23,13 @@ use super::{GatewayRecord, StateFolder, earlier};
 
 /// Held by the gateway.
 const LOCK: &str = "gateway.lock";
-/// Held, shared, by the processes that carry a client to the gateway.
+/// Held, shared, by the processes that connect a client to the gateway.
 const CLIENTS: &str = "clients.lock";
 
 /// Why a gateway cannot own a state folder.
 #[derive(Debug, Error)]
 pub enum OwnError {
-    /// Another gateway does.
+    /// Another gateway owns it.
     #[error("another gateway is running with this state folder")]
     Owned(Box<GatewayOwner>),
     /// It cannot be written to.
@@ -45,13 +45,13 @@ pub enum OwnError {
 /// A running gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayOwner {
-    /// The process id; none if it is in another container.
+    /// The process id; `None` if it is in another container.
     pub pid: Option<u32>,
-    /// What it says about itself; none for a moment at its start.
+    /// The record that it wrote; `None` for a moment at its start.
     pub record: Option<GatewayRecord>,
 }
 
-/// The right of this process to a state folder, until it is dropped.
+/// The ownership of a state folder by this process, until it is dropped.
 #[derive(Debug)]
 pub struct Ownership {
     folder: StateFolder,
@@ -59,14 +59,15 @@ pub struct Ownership {
     _lock: File,
 }
 
-/// Shows that a client needs the gateway, until it is dropped.
+/// A guard that shows that a client needs the gateway, until it is dropped.
 #[derive(Debug)]
 pub struct ClientPresence {
     _lock: File,
 }
 
 impl StateFolder {
-    /// Takes the folder for the gateway of `config`, with the state that earlier versions kept in there.
+    /// Takes ownership of the folder for the gateway of `config`, and takes over the state that earlier versions kept
+    /// in `config`.
     pub fn own(
         &self,
         config: &Path,
@@ -99,13 +100,13 @@ impl StateFolder {
         Ok(ownership)
     }
 
-    /// The gateway that owns the folder, if one is running. Not for the owner itself.
+    /// The gateway that owns the folder, if one is running. The owner itself must not call this, or it loses its lock.
     pub fn owner(&self) -> Option<GatewayOwner> {
         let holder = held(&self.path.join(LOCK))?;
         let text = fs::read_to_string(self.record_path()).ok();
         let record: Option<GatewayRecord> = text.and_then(|text| serde_json::from_str(&text).ok());
         let pid = holder.pid.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());
-        // A record of the one before is not this one's.
+        // Ignore a record that the previous owner left.
         let record = record.filter(|record| pid.is_none_or(|pid| pid == record.pid));
         Some(GatewayOwner { pid, record })
     }

@@ -49,7 +49,7 @@ fn state_of_earlier_versions_is_taken_over_once() {
     assert!(config.join("mcpservers/a.yaml").exists());
 }
 
-/// A configuration directory may be a project, whose folders are not the gateway's.
+/// A configuration directory may be a project, whose folders do not belong to the gateway.
 #[test]
 fn folders_of_the_user_stay() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use super::{
     write::{self, Writing},
 };
 
-/// The longest file that is read.
+/// The largest file that is read, in bytes.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// The configuration directory as a store of definitions.
@@ -36,7 +36,7 @@ impl DefinitionStore for FolderStore {
         let folder = self.place(kind);
         match listed(&folder) {
             Ok(paths) => Ok(Some(paths)),
-            // Without free file descriptors even the existence is unknown.
+            // Listing also fails without free file descriptors, so check that the folder really does not exist.
             Err(_) if matches!(folder.try_exists(), Ok(false)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -115,7 +115,7 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Hidden files are temporary files of editors and of muster itself.
+/// Whether a file is a definition. Hidden files are temporary files of editors and of muster itself.
 fn is_ours(path: &Path) -> bool {
     let ending = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));

@@ -1,5 +1,5 @@
-//! The last listings of servers in the state folder. After a restart, the tools of a server that cannot be connected
-//! are still found.
+//! The last listings of servers, stored in the state folder, so that after a restart the tools of a server that cannot
+//! be connected are still found.
 
 use std::{fs, path::PathBuf};
 
@@ -16,7 +16,7 @@ use super::{ConfigStore, WriteError, write};
 
 /// The folder of the listings.
 const LISTINGS: &str = "listings";
-/// A longer listing is not stored.
+/// The longest listing that is stored, in bytes.
 const MAX_LISTING: usize = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl ConfigStore {
         .await
     }
 
-    /// The tools that a server listed last; none if it is reached in another way now.
+    /// The tools that a server listed last; `None` if its endpoint has changed.
     pub(crate) fn last_listing(&self, server: &McpServer) -> Option<ServerListing> {
         let text = fs::read_to_string(self.listing_path(&server.name)).ok()?;
         let stored: StoredListing = serde_json::from_str(&text).ok()?;

@@ -1,4 +1,4 @@
-//! The port to what stores definitions: the configuration directory, or a Kubernetes API server.
+//! The port to stores of definitions: the configuration directory, or a Kubernetes API server.
 
 use std::{
     fmt, io,
@@ -11,16 +11,16 @@ use serde_json::{Map, Value as Json};
 
 use super::WriteError;
 
-/// An edit of a text; none if the text is not the one that the edit was made for.
+/// An edit of a text; returns `None` if the text is not the one that the edit was made for.
 pub type TextEdit = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// A store of definitions. Each has a path of its own, and a text in the format of its kind.
+/// A store of definitions. Each has a unique path, and a text in the format of its kind.
 ///
-/// **Guarantees:** an edit is applied to the text it was made for, or not at all; what was deleted is never recreated;
-/// what was written is read from then on.
+/// **Guarantees:** an edit is applied to the text it was made for, or not at all; a deleted definition is never
+/// recreated; reads return completed writes.
 pub trait DefinitionStore: fmt::Debug + Send + Sync {
-    /// The paths of all definitions of a kind, in the order in which they count; `None` if the store does not hold this
-    /// kind. An error means that it is unknown: what was read before stays. May block.
+    /// The paths of all definitions of a kind, in order of precedence; `None` if the store does not hold this kind.
+    /// After an error, the definitions that were read before stay in effect. May block.
     fn list(&self, kind: DefinitionKind) -> io::Result<Option<Vec<PathBuf>>>;
 
     /// Reads a definition. May block.
@@ -47,7 +47,7 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
     /// Deletes a definition.
     fn delete<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<(), WriteError>>;
 
-    /// Prepares the store, if it can be written.
+    /// Prepares the store for use, if it is writable.
     fn prepare(&self) -> io::Result<()> {
         Ok(())
     }
@@ -57,12 +57,12 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Waits until definitions may have changed, where the store itself notices it.
+    /// Waits until definitions may have changed, if the store itself notices changes.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// The sink for statuses of definitions; none if they are not stored beside them.
+    /// The sink for statuses of definitions; `None` if the store does not hold statuses.
     fn status(&self) -> Option<&dyn StatusSink> {
         None
     }
@@ -73,7 +73,8 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
 pub struct StoredText {
     /// Its text.
     pub text: String,
-    /// The generation of its spec, if the store counts them. Lines of its text mean nothing to its author then.
+    /// The generation of its spec, if the store counts them. Line numbers of the text are then meaningless to its
+    /// author.
     pub generation: Option<i64>,
     /// The number of changes of the secrets that it refers to, if the store notices them.
     pub secret_changes: u64,
@@ -81,7 +82,7 @@ pub struct StoredText {
 
 /// A sink for statuses of definitions.
 pub trait StatusSink: Send + Sync {
-    /// Takes the status of a definition. It is written later, if it differs from the one that is stored.
+    /// Takes the status of a definition. It is written later, if it differs from the stored one.
     fn report(&self, path: &Path, status: DefinitionStatus);
 }
 
@@ -92,8 +93,8 @@ pub struct DefinitionStatus {
     pub generation: Option<i64>,
     /// The fields of its kind; empty if they are not part of this report.
     pub fields: Map<String, Json>,
-    /// Its conditions. Those of earlier reports that are not part of this one stay; those that were not reported since the
-    /// gateway started may be removed.
+    /// Its conditions. Conditions of earlier reports that are not part of this one stay; those that have not been
+    /// reported since the gateway started may be removed.
     pub conditions: Vec<StatusCondition>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the directory.
+//! Reads the configuration, with its definitions.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -187,8 +187,8 @@ impl Reading<'_> {
         );
     }
 
-    /// Reads the resources of a folder, which have names. An invalid file keeps its last valid contents, and of two
-    /// files with one name the first counts.
+    /// Reads the named resources of a folder. An invalid file keeps its last valid contents, and of two files with the
+    /// same name the first one wins.
     fn named<F: NamedFile>(
         &mut self,
         kind: DefinitionKind,
@@ -231,7 +231,7 @@ impl Reading<'_> {
         let place = self.definitions.place(kind);
         let Some(paths) = self.folder(kind, |now, before| {
             now.policies.clone_from(&before.policies);
-            // A policy that was never read may forbid anything.
+            // A policy that was never read may forbid anything, so all calls are refused.
             if now.policies.is_empty() {
                 now.problems.push(problem(&place, None, CLOSED.to_owned()));
                 now.policies.insert(place, PolicyFile::default());
@@ -286,8 +286,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The paths of the definitions of a kind, if it has a place. If they cannot be listed they stay as they were: a
-    /// transient error must not stop servers or drop rules.
+    /// The paths of the definitions of a kind, if the store holds it. If they cannot be listed, they stay as they were:
+    /// a transient error must not stop servers or drop rules.
     fn folder(
         &mut self,
         kind: DefinitionKind,
@@ -333,7 +333,7 @@ impl Reading<'_> {
             Ok(text) => text,
             Err(error) => {
                 self.unreadable(path, &error);
-                // Its last contents stay in effect.
+                // Its last contents stay in effect, with their generation.
                 if let Some(generation) = self.before.generations.get(path) {
                     let generations = Arc::make_mut(&mut self.files.generations);
                     generations.insert(path.to_owned(), *generation);
@@ -365,7 +365,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Two files that define the same name.
+/// The problem of two files that define the same name.
 fn taken(path: PathBuf, name: &str, first: &Path) -> FileProblem {
     let message = format!("the name '{name}' is taken by {}", first.display());
     let fix = Some("give it another `metadata.name`".to_owned());

@@ -53,8 +53,8 @@ impl ConfigStore {
         self.exclusively(move || write::put_state(&state, record.get())).await
     }
 
-    /// Writes the state of a service to the state folder, and to its definition if `in_definition`, or if statuses
-    /// belong there.
+    /// Writes the state of a service to the state folder, and to its definition if `in_definition` or if the store
+    /// holds statuses beside definitions.
     pub(crate) async fn write_record(
         &self,
         name: &str,

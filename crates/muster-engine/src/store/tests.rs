@@ -1,4 +1,4 @@
-//! The directory, read and written.
+//! Tests of reading and writing the directory.
 
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ fn problems(files: &Files, root: &Path) -> Vec<String> {
     shown.collect()
 }
 
-/// The default access of a policy; none if it cannot be read.
+/// The default access of a policy; `None` if it cannot be read.
 fn default(file: &PolicyFile) -> Option<DefaultAccess> {
     file.policy.as_ref().map(|policy| policy.default)
 }
@@ -184,7 +184,7 @@ fn an_edit_at_the_same_moment_is_never_lost() {
     };
     edit("before");
     let looks = Cell::new(0);
-    // Edits happen right after each check: of the file to replace, and of the displaced file.
+    // Edits happen right after each check: that of the file to replace, and that of the displaced file.
     let is_meant = |now: &str| {
         looks.set(looks.get() + 1);
         edit(&format!("edit {}", looks.get()));

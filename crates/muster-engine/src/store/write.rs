@@ -28,14 +28,14 @@ use super::WriteError;
 pub(super) struct Writing(Arc<Mutex<()>>);
 
 impl Writing {
-    /// Does work on a blocking thread, after what others do. `root` is what an error names.
+    /// Does work on a blocking thread, once the lock is free. Errors name `root`.
     pub(super) async fn exclusively(
         &self,
         root: &Path,
         work: impl FnOnce() -> Result<(), WriteError> + Send + 'static,
     ) -> Result<(), WriteError> {
         let turn = Arc::clone(&self.0).lock_owned().await;
-        // The work goes on if its caller stops waiting, and so does its turn.
+        // The work continues if its caller stops waiting, and must hold the lock until it is done.
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             work()
@@ -48,7 +48,7 @@ impl Writing {
     }
 }
 
-/// The names of temporary files: a process id and a number follow.
+/// The prefix of the names of temporary files, before a process id and a number.
 const TEMPORARY: &str = ".tmp-";
 
 /// Files may hold secrets: only the user can read them.
@@ -58,7 +58,7 @@ pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), Write
     let failed = |source| WriteError::Io { path: path.to_owned(), source };
     fs::create_dir_all(folder).map_err(failed)?;
     let beside = beside(path, text, NEW_FILE).map_err(failed)?;
-    // A hard link fails where the target exists; a rename would replace it. Not every file system has hard
+    // A hard link fails if the target exists, where a rename would replace it. Not every file system has hard
     // links.
     let placed = match fs::hard_link(&beside, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
@@ -78,7 +78,7 @@ pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), Write
     }
 }
 
-/// Replaces the contents of a file, if they are as expected.
+/// Replaces the contents of a file, if `is_meant` accepts the current ones.
 pub(super) fn replace(
     path: &Path,
     text: &str,
@@ -100,9 +100,9 @@ pub(super) fn replace(
     }
 }
 
-/// Renames `beside` to `target`, if the target is as expected. A concurrent edit is never lost.
+/// Renames `beside` to `target`, if `is_meant` accepts the target. A concurrent edit is never lost.
 fn put(beside: &Path, target: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<bool> {
-    // Syncing is slow, and the file may be edited meanwhile.
+    // Check again: syncing is slow, and the file may have been edited meanwhile.
     if !is_meant(&fs::read_to_string(target)?) {
         fs::remove_file(beside)?;
         return Ok(false);
@@ -123,7 +123,7 @@ fn put(beside: &Path, target: &Path, is_meant: impl Fn(&str) -> bool) -> io::Res
     fs::remove_file(beside).map(|()| was_meant)
 }
 
-/// Restores a file that was displaced by mistake, or what was written over it since.
+/// Restores a file that was displaced by mistake, or the file that was written over it since.
 fn give_back(beside: &Path, target: &Path, mut last_put: u64) -> io::Result<()> {
     loop {
         let putting = fs::metadata(beside)?.ino();
@@ -177,7 +177,7 @@ pub(super) fn changed(
     let before = read(path)?;
     match change(&before) {
         Some(after) if after != before => replace(path, &after, |now| now == before),
-        // Unchanged, or a file that only its author can change.
+        // Nothing changed, or only the author of the file can change it.
         Some(_) | None => Ok(()),
     }
 }
@@ -191,7 +191,7 @@ pub(super) fn remove_stale(folder: &Path) {
         let Some(writer) = writer.and_then(|pid| Pid::from_raw(pid.parse().ok()?)) else {
             continue;
         };
-        // In a container, the one before had the same process id.
+        // In a container, the previous process had the same process id.
         let is_ours = u32::try_from(writer.as_raw_nonzero().get()) == Ok(std::process::id());
         if is_ours || test_kill_process(writer) == Err(Errno::SRCH) {
             match fs::remove_file(&path) {
@@ -202,7 +202,7 @@ pub(super) fn remove_stale(folder: &Path) {
     }
 }
 
-/// A new file in the same folder, synced to disk.
+/// Writes a new file in the same folder, synced to disk.
 fn beside(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! How a unit connects its server: here, or at the replica that runs it.
+//! Connects the server of a unit: directly, or through the replica that runs it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ pub(super) struct Connected {
     pub(super) events: UnitEvents,
 }
 
-/// Connects to a server that this gateway runs or reaches by itself.
+/// Connects to a server directly: starts it here, or connects to its URL.
 pub(super) async fn connect(
     connect: Arc<dyn Connector>,
     server: Arc<McpServer>,
@@ -33,7 +33,7 @@ pub(super) async fn connect(
     listed(connection, events, server.spec.limit(), close_timeout).await
 }
 
-/// Connects to a server that one replica runs for all: starts it here, or reaches it where it runs.
+/// Connects to a server that one replica runs for all: starts it here, or connects through the replica that runs it.
 pub(super) async fn connect_leased(
     leased: Arc<LeasedServers>,
     connect: Arc<dyn Connector>,
@@ -98,7 +98,7 @@ async fn listed(
     }
 }
 
-/// Lists a server within a time limit.
+/// Lists a server within a timeout.
 pub(super) async fn list(
     connection: &dyn Connection,
     limit: Duration,

@@ -40,15 +40,16 @@ pub(crate) struct Deps {
 /// The retry policy of failures to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// All but a required login, which a caller has to give.
+    /// Retry all failures except a required login, for which a caller has to log in.
     ExceptLogin,
-    /// All: nobody can log in or restart the server while the process runs.
+    /// Retry all failures, because a caller can neither log in nor restart the server while the process runs.
     Always,
 }
 
-/// The health checks in a row that fail before a server counts as lost: one may fail by chance.
+/// The number of consecutive failed health checks before a server counts as lost: one may fail by chance.
 const FAILED_CHECKS: u32 = 2;
-/// The health checks in a row that fail during calls before a server counts as lost: it hangs, and so do its calls.
+/// The number of consecutive health checks that fail during calls before a server counts as lost: it hangs, and so do
+/// its calls.
 const BUSY_CHECKS: u32 = 30;
 
 /// The task of one server.
@@ -59,7 +60,7 @@ pub(crate) struct Unit {
     server: Arc<McpServer>,
     status: ServerStatus,
     phase: Phase,
-    /// Losses and failures since the connection was last healthy; none if it was never up.
+    /// Losses and failures since the connection was last healthy; `None` if it was never up.
     lost: Option<u64>,
 }
 
@@ -77,7 +78,7 @@ struct LiveConnection {
     since: Instant,
     relist_at: Option<Instant>,
     listing: Option<BoxFuture<'static, Result<ServerListing, ConnectError>>>,
-    /// When the next health check is due; none if there are none.
+    /// When the next health check is due; `None` if there are no health checks.
     check_at: Option<Instant>,
     /// Whether the listing is a health check.
     is_check: bool,
@@ -85,7 +86,7 @@ struct LiveConnection {
     failed_checks: u32,
     /// Health checks that failed in a row while calls were in flight.
     busy_failures: u32,
-    /// Whether the last change of its lists is not known, because it could not be listed.
+    /// Whether the last change of its lists is unknown, because the server could not be listed.
     is_stale: bool,
     in_flight: InFlight,
 }
@@ -111,7 +112,7 @@ enum UnitInput {
 }
 
 impl Unit {
-    /// A unit that does not run yet, and the sender of its desired state. The unit ends with the sender.
+    /// Creates a unit that does not run yet, and the sender of its desired state. The unit ends with the sender.
     pub(crate) fn new(
         id: UnitId,
         server: Arc<McpServer>,
@@ -187,7 +188,7 @@ impl Unit {
         }
     }
 
-    /// Connects to the server where it runs now. That is no failure.
+    /// Connects to a server that has moved to another replica. This does not count as a failure.
     async fn moved(&mut self) {
         self.close().await;
         self.status.condition = ServerCondition::Starting;
@@ -195,7 +196,7 @@ impl Unit {
         self.connect().await;
     }
 
-    /// Begins to connect, again if it was tried before.
+    /// Begins to connect, and counts a restart if it was tried before.
     async fn start(&mut self) {
         if self.status.last_attempt.replace(Timestamp::now()).is_some() {
             self.status.restarts += 1;
@@ -279,7 +280,7 @@ impl Unit {
                     false => ServerCondition::Failed,
                 };
                 let Timing { initial_backoff, max_backoff, .. } = self.deps.timing;
-                // A server of this machine, or one that was up, may be back in a moment.
+                // A local server, or one that was up, may be back in a moment.
                 Some(match self.lost.is_some() || always || local {
                     true => self.next_restart_backoff(),
                     false => Backoff { first: initial_backoff, max: max_backoff }
@@ -304,7 +305,7 @@ impl Unit {
         self.wait(Some(backoff)).await;
     }
 
-    /// Counts another loss. Returns the backoff before the next attempt.
+    /// Counts another loss or failure. Returns the backoff before the next attempt.
     fn next_restart_backoff(&mut self) -> Duration {
         let Timing { restart_backoff, initial_backoff, max_backoff, .. } = self.deps.timing;
         let lost = self.lost.get_or_insert(0);
@@ -336,7 +337,7 @@ impl Unit {
         }
     }
 
-    /// Lists a remote server to see whether it is still there: between calls, nothing else would notice.
+    /// Starts a health check: lists a remote server, because between calls nothing else would notice that it is gone.
     fn check(&mut self) {
         self.relist();
         if let Phase::Up(live) = &mut self.phase {
@@ -345,14 +346,15 @@ impl Unit {
         }
     }
 
-    /// Notes the end of a listing. Whether its list is to be reported, and whether too many health checks failed.
+    /// Notes the end of a listing. Returns whether the list should be reported, and whether too many health checks
+    /// failed.
     fn listing_ended(&mut self, is_alive: bool) -> (bool, bool) {
         let Phase::Up(live) = &mut self.phase else { return (false, false) };
         if !std::mem::take(&mut live.is_check) {
             live.is_stale = !is_alive;
             return (is_alive, false);
         }
-        // A check makes up for a change that could not be listed.
+        // A successful check makes up for a change that could not be listed.
         let is_news = is_alive && std::mem::take(&mut live.is_stale);
         match (is_alive, live.in_flight.is_idle()) {
             (true, _) => (live.failed_checks, live.busy_failures) = (0, 0),
@@ -412,7 +414,7 @@ impl LiveConnection {
     async fn next(&mut self) -> UnitInput {
         // One listing at a time: a change during it is listed afterwards.
         let relist_at = self.relist_at.filter(|_| self.listing.is_none());
-        // A check returns no list: a change is listed first.
+        // List a change before a health check, whose list is usually not reported.
         let check_at = self.check_at.filter(|_| self.listing.is_none() && self.relist_at.is_none());
         let (due, check_due) = (until(relist_at), until(check_at));
         let listing = async {

@@ -7,10 +7,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::server_logs::ServerLogs;
 
-/// The size of the buffer. An update beyond it is dropped: the resource's next change repeats it.
+/// The size of the buffer. Updates beyond it are dropped; the resource's next change sends another.
 const BUFFERED_UPDATES: usize = 256;
 
-/// The connection's side. It never blocks: what must not be lost is a state that is overwritten.
+/// The connection's side of the channel. It never blocks: events that must not be lost are kept as a state that is
+/// overwritten.
 #[derive(Debug)]
 struct EventSender {
     name: String,
@@ -26,7 +27,7 @@ struct ConnectionState {
     closed: Option<String>,
 }
 
-/// The unit's side.
+/// The unit's side of the channel.
 #[derive(Debug)]
 pub(crate) struct UnitEvents {
     state: watch::Receiver<ConnectionState>,
@@ -42,7 +43,7 @@ pub(crate) enum UnitEvent {
     Closed(String),
 }
 
-/// Both sides for one connection to the server `name`.
+/// Creates a channel of events for one connection to the server `name`.
 pub(crate) fn channel(name: &str, logs: ServerLogs) -> (Arc<dyn ConnectionObserver>, UnitEvents) {
     let (state, states) = watch::channel(ConnectionState::default());
     let (updates, updated) = mpsc::channel(BUFFERED_UPDATES);

@@ -1,4 +1,4 @@
-//! The effect of a workflow: the worst of the tools that it may call, through other workflows too.
+//! The effect of a workflow: the worst effect of the tools that it may call, directly or through other workflows.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use muster_workflow::{TOOL_PREFIX, Workflow};
 
 use super::Definitions;
 
-/// The effect of a workflow in a snapshot. A tool that is not there yet may change something.
+/// The effect of a workflow in a snapshot. A tool that is not available yet counts as a write.
 pub(super) fn effect(
     workflow: &Workflow,
     definitions: &Definitions,
@@ -17,7 +17,7 @@ pub(super) fn effect(
     let effects = reached(workflow, definitions).into_iter().map(|tool| {
         let Some(entry) = state.catalog.get(tool) else { return Effect::Write };
         match tool.starts_with(TOOL_PREFIX) {
-            // What its steps do is counted with them.
+            // The tools of its steps count themselves.
             true => state.policy.ruled_effect(entry).unwrap_or(Effect::Read),
             false => state.policy.effect(entry),
         }
@@ -25,7 +25,7 @@ pub(super) fn effect(
     effects.max().unwrap_or(Effect::Write)
 }
 
-/// The first tool that a workflow may call and whose effect is worse than `ceiling`.
+/// The first tool that a workflow may call whose effect is worse than `ceiling`.
 pub(super) fn excess(
     workflow: &Workflow,
     definitions: &Definitions,
@@ -38,7 +38,7 @@ pub(super) fn excess(
     })
 }
 
-/// The tools that a workflow may call, and those of the workflows among them.
+/// The tools that a workflow may call, directly or through other workflows.
 fn reached<'a>(workflow: &'a Workflow, definitions: &'a Definitions) -> BTreeSet<&'a str> {
     let mut tools = BTreeSet::new();
     let mut waiting = vec![workflow];

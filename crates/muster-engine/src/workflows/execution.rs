@@ -33,7 +33,7 @@ pub(crate) struct RunningExecution {
     id: String,
     began: JournalTime,
     journal: Arc<Mutex<Written>>,
-    /// The journal that other replicas continue.
+    /// The shared journal, from which other replicas can continue the execution.
     shared: Option<Arc<SharedJournal>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Written {
     pub(super) file: File,
     /// When steps started and ended.
     pub(super) times: BTreeMap<String, (JournalTime, JournalTime)>,
-    /// A full disk is logged once.
+    /// Whether a write failed; logged once.
     pub(super) failed: bool,
 }
 
@@ -59,7 +59,7 @@ impl RunningExecution {
         Self { executions, record: Some(record), id, began, journal, shared: None }
     }
 
-    /// Adds the journal that other replicas can continue.
+    /// Adds the shared journal, from which other replicas can continue the execution.
     pub(super) fn shared_as(mut self, shared: Option<Arc<SharedJournal>>) -> Self {
         self.shared = shared;
         self
@@ -73,7 +73,7 @@ impl RunningExecution {
         }
     }
 
-    /// Leaves the execution to another replica, or closes it if none has taken it over.
+    /// Leaves the execution to another replica, or closes it in the background if none has taken it over.
     pub(super) fn disown(mut self) -> Outcome {
         self.record = None;
         self.executions.settle(self.id.clone(), Ending::Interrupted, self.shared.take());
@@ -89,7 +89,7 @@ impl RunningExecution {
         &self.id
     }
 
-    /// Whether its definition is in its record alone.
+    /// Whether its definition is only in its record.
     pub(super) fn is_unsaved(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.definition.is_some())
     }
@@ -113,7 +113,7 @@ impl RunningExecution {
         if let Some(shared) = &self.shared
             && !shared.append(&line).await
         {
-            // The step must not begin.
+            // Go no further: another replica may own the execution by now.
             drop(journal);
             return std::future::pending().await;
         }
@@ -152,7 +152,8 @@ impl RunningExecution {
             steps,
             ..record
         };
-        // Not cancelled with the request: while this replica is alive, no other one looks for the shared journal.
+        // Spawned, so that it is not cancelled with the request: while this replica is alive, no other looks for the
+        // shared journal.
         let (executions, id) = (Arc::clone(&self.executions), self.id.clone());
         let shared = self.shared.take();
         let ending = self.executions.tasks.spawn(async move {
@@ -166,7 +167,7 @@ impl RunningExecution {
     }
 }
 
-/// An execution that ended has its record already.
+/// An execution that is dropped before its end is abandoned. One that ended has its record already.
 impl Drop for RunningExecution {
     fn drop(&mut self) {
         if self.record.take().is_some() {

@@ -1,7 +1,6 @@
 //! The records of executions, one file each in `workflow_executions`.
 //!
-//! A running execution has a journal beside its record. After a crash the journal is what is known about
-//! it.
+//! A running execution has a journal beside its record, from which it is resumed or closed after a crash.
 
 mod elsewhere;
 mod replicas;
@@ -42,12 +41,12 @@ use super::{
 };
 use crate::execution_store::ExecutionStore;
 
-/// Records may hold secrets.
+/// Records may hold secrets, so only the gateway's user can read them.
 const FILE_MODE: u32 = 0o600;
 const FOLDER: &str = "workflow_executions";
 const RECORD: &str = "yaml";
 const JOURNAL: &str = "journal";
-/// Why an execution is not continued whose caller would be refused now.
+/// Why an execution is not continued if its caller would be refused now.
 const NOT_ADMITTED: &str = "it was not continued, because the login or the token that it was started with is not valid any more";
 /// The number of executions after which old records are deleted.
 const PRUNE_INTERVAL: usize = 100;
@@ -60,7 +59,7 @@ pub(crate) struct Executions {
     /// The running executions.
     live: Mutex<BTreeSet<String>>,
     index: Arc<Mutex<Index>>,
-    /// The gateway is shutting down.
+    /// Cancelled when the gateway shuts down.
     ending: CancellationToken,
     /// The executions of all replicas.
     shared: Option<SharedRuns>,
@@ -70,16 +69,16 @@ pub(crate) struct Executions {
     ended: AtomicUsize,
 }
 
-/// Why an execution did not end by itself.
+/// Why an execution did not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     /// The caller cancelled it.
     Cancelled,
-    /// The gateway is shutting down: the next one resumes the execution, or closes it.
+    /// The gateway is shutting down: the next gateway resumes the execution, or closes it.
     Suspended,
     /// The gateway ended, and the execution cannot be resumed.
     Interrupted,
-    /// The same, because its caller is not admitted any more.
+    /// The gateway ended, and the execution's caller is no longer admitted.
     NotAdmitted,
 }
 
@@ -104,7 +103,7 @@ pub(crate) enum GetError {
 pub(super) enum Origin {
     /// In a file.
     Saved,
-    /// In its record alone.
+    /// Only in its record.
     Unsaved,
 }
 
@@ -129,7 +128,7 @@ impl Executions {
         Self { folder, tasks, live, index, ending, shared: None, stored: None, ended }
     }
 
-    /// Executions that end from now on without a result are interrupted, not cancelled.
+    /// From now on, executions that end without a result count as interrupted, not cancelled.
     pub(crate) fn interrupt(&self) {
         self.ending.cancel();
     }
@@ -150,7 +149,7 @@ impl Executions {
             } else if path.extension().is_some_and(|ending| ending == JOURNAL) {
                 match self.left_behind(&path) {
                     Some(one) if one.opened.shared && self.shared.is_some() => {
-                        // One of the replicas has the execution, and its record.
+                        // One of the replicas has the execution and its record.
                         let record = self.record_path(&one.opened.record.execution_id);
                         drop((fs::remove_file(&path), fs::remove_file(record)));
                     }
@@ -178,7 +177,7 @@ impl Executions {
                 tracing::warn!("{} is not a journal of a workflow: {moved}", path.display());
                 None
             }
-            // Nothing started, or the record was written before the crash.
+            // The execution never started, or its record was written before the crash.
             Some(_) | None => {
                 drop(fs::remove_file(path));
                 None
@@ -221,7 +220,7 @@ impl Executions {
             shared: self.shared.is_some(),
         };
         let line = JournalEntry::Opened { at: began.clone(), opened: Box::new(opened) };
-        // Not cancelled with the request: an execution whose caller has left is dropped, and then has a record.
+        // Spawned, so that it is not cancelled with the request: dropping an opened execution closes its record.
         let this = Arc::clone(self);
         let open = self.tasks.spawn(async move { this.open(record, began, line).await });
         open.await.unwrap_or_else(|error| Err(io::Error::other(error)))
@@ -283,7 +282,7 @@ impl Executions {
         self.live.lock().await.insert(id.clone());
         let (this, record_now) = (Arc::clone(self), record.clone());
         let file = blocking(move || {
-            // The gateway before may have recorded it as interrupted.
+            // The previous gateway may have recorded it as interrupted.
             this.put(&record_now)?;
             OpenOptions::new().append(true).open(this.journal_path(&record_now.execution_id))
         });
@@ -298,7 +297,7 @@ impl Executions {
     pub(super) async fn finish(self: &Arc<Self>, record: RunRecord) {
         self.conclude(record).await;
         if (self.ended.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_INTERVAL) {
-            // Lists delete old records, and nobody may ask for one.
+            // Listing deletes old records, and there may be no other reason to list.
             let this = Arc::clone(self);
             self.tasks.spawn(async move { drop(this.list(Query::default()).await) });
         }
@@ -318,7 +317,7 @@ impl Executions {
         fs::remove_file(self.journal_path(&record.execution_id))
     }
 
-    /// Closes an execution that nobody will finish, from its journal.
+    /// Closes an abandoned execution from its journal.
     pub(super) fn abandon(
         self: &Arc<Self>,
         id: String,
@@ -347,7 +346,7 @@ impl Executions {
         drop(self.tasks.spawn_on(work, &runtime));
     }
 
-    /// Writes the record. Blocks.
+    /// Writes the record of an abandoned execution from its journal. Blocks.
     pub(super) fn give_up(&self, id: &str, why: Why) -> io::Result<()> {
         let bytes = fs::read(self.journal_path(id))?;
         let story = RunJournal::read(&String::from_utf8_lossy(&bytes));
@@ -446,7 +445,7 @@ impl Executions {
     }
 }
 
-/// The owner of an execution; none without logins.
+/// The owner of an execution; `None` without logins.
 pub(crate) fn owner(caller: &Caller) -> Option<String> {
     caller.principal.as_ref().map(|_| caller.subject.to_string())
 }
@@ -456,7 +455,7 @@ pub(super) fn is_for(owner: Option<&String>, asking: Option<&String>) -> bool {
     owner.is_none() || owner == asking
 }
 
-/// Whether an execution came to its end, and not its gateway.
+/// Whether an execution completed or failed, rather than being cut off with its gateway.
 const fn has_ended(record: &RunRecord) -> bool {
     match record.status {
         RunState::Completed | RunState::Failed => true,

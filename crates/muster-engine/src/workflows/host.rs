@@ -22,17 +22,17 @@ use crate::events::Reason;
 
 /// A tool that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
-/// The limits of an unsaved run. A saved workflow is the work of an operator.
+/// The limits of an unsaved run. Saved workflows have none, because operators write them.
 const UNSAVED: RunBounds = RunBounds { calls: 1_000, bytes: 64 << 20 };
 
-/// An execution as its interpreter sees the gateway.
+/// The gateway as the interpreter of an execution sees it.
 pub(super) struct Runner<'a> {
     cx: CallContext<'a>,
     caller: Caller,
     workflow: &'a Workflow,
     live: &'a RunningExecution,
     deps: &'a Deps,
-    /// The turns of its calls, if they count against the limits of the caller.
+    /// The concurrency limiter of its calls, if they count against the limits of the caller.
     turns: Option<CallTurns>,
 }
 
@@ -172,7 +172,7 @@ impl Host for Runner<'_> {
     }
 }
 
-/// Without a source of randomness, values are not random.
+/// Fills a buffer with random bytes, or with zeros without a source of randomness.
 fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_err() {
         bytes.fill(0);

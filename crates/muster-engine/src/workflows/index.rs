@@ -16,7 +16,7 @@ use crate::execution_store::{MAX_RECORDS, RETENTION};
 /// The files and their summaries.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// An unreadable file older than this was abandoned.
+    /// The start of the gateway. An unreadable file that is older was abandoned.
     started: SystemTime,
     files: BTreeMap<PathBuf, Known>,
 }
@@ -114,7 +114,7 @@ impl Index {
         for other in others {
             let at = other.started_at.parse().unwrap_or(Timestamp::UNIX_EPOCH);
             let id = other.execution_id.as_str();
-            // One that did not end here may have been continued elsewhere.
+            // An execution that was interrupted here may have been continued elsewhere.
             if found.get(id).is_none_or(|(_, state, _)| *state == RunState::Interrupted) {
                 found.insert(id, (at, other.status, other));
             }
@@ -139,7 +139,7 @@ impl Index {
 type Found<'a> = (Timestamp, RunState, &'a RunSummary);
 
 impl Known {
-    /// The state of the run. Its record says that it is running until it ends, also if the gateway ended before.
+    /// The state of the run. A record that says it is running is stale if the gateway ended before the run did.
     fn state(&self, live: &BTreeSet<String>) -> RunState {
         match self.summary.status {
             RunState::Inprogress if !live.contains(&self.summary.execution_id) => {

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::view::View;
 
-/// The interval between looks for executions of dead replicas.
+/// The interval between checks for executions of dead replicas.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Looks for executions of dead replicas until the gateway shuts down.
+/// Takes over executions of dead replicas until the gateway shuts down.
 pub(super) async fn inherit(deps: Deps, views: watch::Receiver<Arc<View>>, tasks: TaskTracker) {
     tokio::select! {
         () = watch_for_orphans(&deps, &views, &tasks) => (),
@@ -56,10 +56,10 @@ async fn take_over(
     let left = tokio::task::spawn_blocking(move || executions.inherit(&name, &written)).await;
     let left = match left.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(Some(left)) => left,
-        // It never started, or has ended.
+        // The execution never started, or has ended.
         Ok(None) => return deps.executions.close_shared(&id, &journal).await,
         Err(error) => {
-            // It is ours, and cannot be continued: it ends here.
+            // This replica has taken it over but cannot continue it, so it has to close it.
             tracing::warn!("run {id} cannot be continued: {error}");
             let story = RunJournal::read(&String::from_utf8_lossy(&lines));
             let ending = match &story.opened {

@@ -1,5 +1,5 @@
-//! Resumes unfinished executions of an earlier gateway where no step can run twice, and closes the others
-//! with a record.
+//! Resumes unfinished executions of an earlier gateway if no step can run twice, and closes the others with a
+//! record.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,9 +29,9 @@ use super::{
 };
 use crate::{events::Reason, store::Files, view::View};
 
-/// The timeout for servers to connect, and for the storage of logins to answer.
+/// The timeout for servers to connect, and for the login storage to answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The interval between two looks for tools and logins that may be there later.
+/// The interval between checks for tools and logins that may become available later.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Resumes or closes unfinished executions. Blocks while files are read.
@@ -44,22 +44,22 @@ pub(crate) fn resume_unfinished(
     let (definitions, namespace) = (files.definitions(), files.settings.namespace());
     tasks.spawn(inherit(deps.clone(), views.clone(), tasks.clone()));
     let executions = Arc::clone(&deps.executions);
-    // Unreadable files are set aside now, not with the first query.
+    // Set unreadable files aside now rather than with the first query.
     tasks.spawn(async move { drop(executions.list(Query::default()).await) });
     for left in deps.executions.sweep() {
         drop(resume(deps, (&definitions, namespace), left, tasks, None));
     }
 }
 
-/// The workflow of an execution: of an unsaved one, the definition in its record.
+/// The workflow of an execution; for an unsaved run, the definition in its record.
 fn workflow_of(definitions: &Definitions, namespace: &str, left: &Left) -> Option<Arc<Workflow>> {
     let record = &left.opened.record;
     let unsaved = record.unsaved().map(|spec| Arc::new(Workflow::new(NAME, namespace, spec)));
     unsaved.or_else(|| definitions.get(&record.workflow_name).cloned())
 }
 
-/// Resumes an unfinished execution in the background, or closes it. Returns the shared journal of one that was closed.
-/// Unsaved workflows are in the namespace of the gateway.
+/// Resumes an unfinished execution in the background, or closes it and returns its shared journal. Unsaved workflows
+/// are in the namespace of the gateway.
 pub(super) fn resume(
     deps: &Deps,
     (definitions, namespace): (&Definitions, &str),
@@ -92,17 +92,17 @@ pub(super) fn resume(
     }
 }
 
-/// Who started an execution.
+/// The caller that started an execution.
 enum Starter {
     Known(Box<Caller>),
     /// A user, whose login may have ended.
     Login(LoginReference),
 }
 
-/// The caller that an execution is continued for, if it was not started by a user who logged in.
+/// The caller that an execution is continued for, unless a user who logged in has started it.
 ///
-/// There is none for a token that was revoked or has expired since, nor for a user whose login the gateway did not issue:
-/// their issuer may have ended it.
+/// `None` for a token that was revoked or has expired since, and for a user whose login the gateway did not issue,
+/// because its issuer may have ended it.
 fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
     let caller = match &opened.token {
         None => {
@@ -126,7 +126,7 @@ fn caller_of(deps: &Deps, opened: &RunStart) -> Option<Caller> {
     limited(caller, opened)
 }
 
-/// A caller who may do what it might have done before, not more; none if it is another one.
+/// Limits a caller to the rights that it had before; `None` if the subject is a different one.
 fn limited(caller: Caller, opened: &RunStart) -> Option<Caller> {
     let role = if opened.operator { Role::Operator } else { Role::Agent };
     let role = role.min(caller.role);
@@ -137,7 +137,7 @@ fn limited(caller: Caller, opened: &RunStart) -> Option<Caller> {
     })
 }
 
-/// The user who started an execution, if their login has not ended. The error says that this cannot be known.
+/// The user who started an execution, if their login has not ended. The error says why this is unknown.
 async fn logged_in(
     deps: &Deps,
     login: &LoginReference,
@@ -156,7 +156,7 @@ async fn logged_in(
     timeout(LONGEST_WAIT, asking).await.map_err(|_| "its login cannot be checked".to_owned())
 }
 
-/// Waits until a caller has the tools of a workflow, also those of servers that it logged in to.
+/// Waits until a caller has the tools of a workflow, including those of servers that the caller logged in to.
 async fn has_tools(workflows: &Workflows, workflow: &Workflow, caller: &Caller) -> bool {
     let (deps, definitions) = (&workflows.deps, &workflows.definitions);
     let mut states = deps.state.clone();
@@ -166,13 +166,13 @@ async fn has_tools(workflows: &Workflows, workflow: &Workflow, caller: &Caller) 
                 connected.await;
             }
             let shared = Arc::clone(&states.borrow_and_update());
-            // A tool that is there and that the caller may not call any more is refused when it is called.
+            // An available tool that the caller may no longer call is refused when it is called.
             let is_there =
                 |state: &GatewaySnapshot| missing_tools(workflow, definitions, state).is_empty();
             if is_there(&shared) || is_there(&deps.state_of(caller)) {
                 return true;
             }
-            // Connections of a caller change no state that others see.
+            // Poll, because connections of a single caller do not change the shared state.
             if let Ok(Err(_)) = timeout(RETRY, states.changed()).await {
                 return false;
             }
@@ -214,12 +214,12 @@ async fn continue_run(
     let input = left.opened.record.input.clone();
     tokio::select! {
         _outcome = workflows.run(cx, &workflow, live, input, past, ReplyDetail::Visible) => (),
-        // Dropped, it is left for the next gateway.
+        // Dropping the run leaves it for the next gateway.
         () = deps.executions.interrupted() => (),
     }
 }
 
-/// The caller of an execution, and the execution, open again.
+/// Determines the caller of an execution, waits for its tools, and reopens it.
 async fn prepare(
     workflows: &Workflows,
     workflow: &Workflow,

@@ -1,8 +1,8 @@
-//! Executions that another replica continues when theirs dies.
+//! Failover of executions: when a replica dies, another continues its executions.
 //!
-//! The journal of an execution is also a log of the shared state, written by the replica that runs it. When that replica is
-//! dead, one other takes the execution over: it claims the succession, and appends to the log. A replica that only seemed
-//! dead finds that its next position is taken, and stops before the next step.
+//! The journal of an execution is also a log in the shared state, written by the replica that runs it. When that
+//! replica is dead, one other takes over the execution: it claims the succession, and appends to the log. A replica
+//! that only seemed dead finds its next position in the log taken, and stops before the next step.
 //!
 //! **Guarantee:** an execution has one successor for each dead replica, and none once it has ended; a step that may have
 //! begun is not repeated unless it is idempotent.
@@ -22,19 +22,20 @@ use tokio_util::sync::CancellationToken;
 
 /// The executions that are not finished, each as `ID/REPLICA`.
 const RUNS: &str = "runs";
-/// How long an execution may last, and the bound of its journal: two lines for each step of each item of a loop.
+/// The limits of a journal: its length, with two lines for each step of each item of a loop, and how long an execution
+/// may last.
 const LIMITS: LogLimits = LogLimits { length: 100_000, ttl: Duration::from_secs(24 * 3600) };
-/// The number of lines that one request reads.
+/// The maximum number of lines that one request reads.
 const PAGE: usize = 10_000;
-/// How long the journal of an execution that ended is known.
+/// The limits of the journal of an execution that ended.
 const CLOSED: LogLimits = LogLimits { length: 1, ttl: Duration::from_secs(3600) };
 /// How long the record of an execution can be read at every replica.
 const RECORD_TTL: Duration = Duration::from_secs(24 * 3600);
 /// How long a replica may take to take an execution over.
 const SUCCESSION: Duration = Duration::from_secs(30);
-/// The line of a replica that takes an execution over, before its id.
+/// The start of the line of a replica that takes over an execution; its id follows.
 const TAKEN_OVER: &str = "taken over by ";
-/// The line of a replica that closes an execution, before its id. It is the last one.
+/// The start of the line of a replica that closes an execution; its id follows. It is the last line.
 const CLOSED_BY: &str = "closed by ";
 
 /// The executions of all replicas.
@@ -53,7 +54,7 @@ pub(super) struct SharedJournal {
     id: String,
     /// The last position; `None` if it is not known whether the last line was appended.
     position: Lock<Option<u64>>,
-    /// Cancelled when the execution is not ours any more.
+    /// Cancelled when this replica no longer owns the execution.
     pub(super) lost: CancellationToken,
 }
 
@@ -84,7 +85,7 @@ pub(super) enum Ending {
     Ended(Box<RunRecord>),
 }
 
-/// The fate of an execution that this replica ran.
+/// What has become of an execution that this replica ran.
 #[derive(Debug, PartialEq)]
 pub(super) enum Settled {
     /// Another replica has it.
@@ -106,7 +107,7 @@ impl SharedRuns {
     ) -> Result<Arc<SharedJournal>, StoreError> {
         let journal = self.journal(id, 0);
         let state = self.link.state();
-        // The log of a long execution drops its first lines.
+        // Store the first line apart, because the log of a long execution drops its first lines.
         let start = serde_json::to_vec(line).unwrap_or_default();
         state.put(&start_key(id), start, LIMITS.ttl).await?;
         state.join(RUNS, &member(id, self.link.id()), LIMITS.ttl).await?;
@@ -161,21 +162,21 @@ impl SharedRuns {
         Ok(orphans)
     }
 
-    /// Takes an execution of a dead replica over.
+    /// Takes over an execution of a dead replica.
     ///
-    /// **Guarantee:** an error means that it was not taken over. From then on it must be continued or closed: while this
-    /// replica is alive, no other one looks for it.
+    /// **Guarantee:** an error means that it was not taken over. Once taken over, it must be continued or closed: while
+    /// this replica is alive, no other looks for it.
     pub(super) async fn inherit(&self, run: &Orphan) -> Result<Option<Inherited>, StoreError> {
         let Orphan { id, replica: dead } = run;
         let (state, own) = (self.link.state(), self.link.id());
-        // One replica at a time; what decides is the log.
+        // One replica at a time; the log decides in the end.
         let succession = format!("run-successor:{id}");
         if !state.claim(&succession, own.as_bytes().to_vec(), SUCCESSION).await? {
             return Ok(None);
         }
         let log = self.read(id).await?;
         if log.is_empty() || log.closed_by().is_some() {
-            // Without a line nothing ran. The position is taken, in case that its replica only seemed dead.
+            // An empty log means that nothing ran. Take its position, in case the replica only seemed dead.
             if !log.is_empty() || self.close_at(id, 1).await? {
                 self.bury(id, dead).await?;
             }
@@ -184,7 +185,7 @@ impl SharedRuns {
         if let Some(owner) = log.owner().filter(|owner| *owner != dead)
             && (owner != own || self.held.lock().contains(id))
         {
-            // It was taken over before, by a replica that could not say so.
+            // It was taken over before, by a replica that could not update the list.
             state.join(RUNS, &member(id, owner), LIMITS.ttl).await?;
             state.leave(RUNS, &member(id, dead)).await?;
             return Ok(None);
@@ -192,7 +193,7 @@ impl SharedRuns {
         let start = state.get(&start_key(id)).await?;
         let journal = self.journal(id, log.last());
         if !journal.append_text(format!("{TAKEN_OVER}{own}").into_bytes(), LIMITS).await {
-            // It was not dead, or another replica was faster.
+            // The replica was not dead, or another one was faster.
             return Ok(None);
         }
         let named = match state.join(RUNS, &member(id, own), LIMITS.ttl).await {
@@ -205,7 +206,7 @@ impl SharedRuns {
         Ok(Some(Inherited { id: id.clone(), lines: log.lines(start.as_deref()), journal }))
     }
 
-    /// Removes what is left of an execution that a dead replica closed, or never began.
+    /// Removes the remains of an execution that a dead replica closed, or never began.
     async fn bury(&self, id: &str, dead: &str) -> Result<(), StoreError> {
         let (state, key) = (self.link.state(), record_key(id));
         let known = state.get(&key).await?.unwrap_or_default();
@@ -236,7 +237,7 @@ impl SharedRuns {
                 Some(_) | None => log.closed_by().is_some(),
             };
             if !is_closed && matches!(ending, Ending::Interrupted) {
-                // Closing drops the lines.
+                // Read the lines now, because closing drops them.
                 let start = self.link.state().get(&start_key(id)).await?;
                 let story =
                     RunJournal::read(&String::from_utf8_lossy(&log.lines(start.as_deref())));
@@ -261,7 +262,7 @@ impl SharedRuns {
         self.link.state().append(&log_key(id), position, line, CLOSED).await
     }
 
-    /// The whole log of an execution, which one request may not return.
+    /// Reads the whole log of an execution, page by page.
     async fn read(&self, id: &str) -> Result<SharedLog, StoreError> {
         let mut log = SharedLog::default();
         loop {
@@ -274,7 +275,7 @@ impl SharedRuns {
     }
 }
 
-/// The log of an execution: the lines of its journal, and who wrote them.
+/// The log of an execution: the lines of its journal, and the takeovers by replicas.
 #[derive(Debug, Default)]
 struct SharedLog {
     entries: Vec<(u64, Vec<u8>)>,
@@ -300,7 +301,7 @@ impl SharedLog {
         self.entries.iter().rev().find_map(|(_, line)| named(line, TAKEN_OVER))
     }
 
-    /// The lines of the journal, after its start, which the log may have dropped.
+    /// The lines of the journal, preceded by its start, which the log may have dropped.
     fn lines(&self, start: Option<&[u8]>) -> Vec<u8> {
         let lines = self.entries.iter().map(|(_, line)| line.as_slice());
         let lines: Vec<&[u8]> = lines.filter(|line| line.starts_with(b"{")).collect();
@@ -310,13 +311,13 @@ impl SharedLog {
     }
 }
 
-/// The replica that a line names after these words.
+/// The replica that a line names after the given words.
 fn named<'a>(line: &'a [u8], words: &str) -> Option<&'a str> {
     std::str::from_utf8(line).ok()?.strip_prefix(words)
 }
 
 impl SharedJournal {
-    /// Appends a line; `false` if the execution is not ours any more, or that cannot be known.
+    /// Appends a line; `false` if this replica no longer owns the execution, or cannot know whether it does.
     pub(super) async fn append(&self, line: &JournalEntry) -> bool {
         match serde_json::to_vec(line) {
             Ok(line) => self.append_text(line, LIMITS).await,
@@ -325,7 +326,8 @@ impl SharedJournal {
     }
 
     async fn append_text(&self, line: Vec<u8>, limits: LogLimits) -> bool {
-        // A position after one that another replica took would be accepted.
+        // If the last position is unknown, another replica may have taken it, and an append after it would wrongly
+        // succeed.
         let Some(last) = self.position.lock().take() else { return false };
         let position = last.saturating_add(1);
         let appended = self.link.state().append(&log_key(&self.id), position, line, limits).await;
@@ -341,7 +343,7 @@ impl SharedJournal {
     }
 
     /// Closes the journal of an execution that ended, and stores its record. `false` if that is not certain: see
-    /// [`SharedRuns::settle`]. Its position stays, for a replica that only seemed dead.
+    /// [`SharedRuns::settle`]. The last position stays taken, in case a replica only seemed dead.
     pub(super) async fn close(&self, record: &RunRecord) -> bool {
         let line = format!("{CLOSED_BY}{}", self.link.id()).into_bytes();
         self.append_text(line, CLOSED).await
@@ -359,12 +361,12 @@ async fn store(link: &dyn ReplicaLink, record: &RunRecord) -> Result<(), StoreEr
     link.state().put(&record_key(&record.execution_id), encoded(record), RECORD_TTL).await
 }
 
-/// A record as it is stored.
+/// A record encoded for the shared state.
 fn encoded(record: &RunRecord) -> Vec<u8> {
     serde_json::to_vec(&record.clone().bounded()).unwrap_or_default()
 }
 
-/// Stores the record of an execution that this replica closed, and takes it off the list.
+/// Stores the record of an execution that this replica closed, and removes the execution from the list.
 async fn conclude(
     link: &dyn ReplicaLink,
     id: &str,

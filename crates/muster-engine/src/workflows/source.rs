@@ -1,4 +1,4 @@
-//! The workflows as one source in the catalog.
+//! The workflows as one source of the catalog.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,12 +17,12 @@ use serde_json::{json, value::RawValue};
 
 use super::{Definitions, effects::effect};
 
-/// All workflows as tools. What they call is not known yet.
+/// All workflows as tools, before it is known what they call.
 pub(crate) fn source(definitions: &Definitions) -> CatalogSource {
     source_with(definitions, |_| Effect::Write)
 }
 
-/// All workflows as tools, if the effect of one is not what the catalog of `state` says.
+/// All workflows as tools; `None` if the catalog of `state` already has their effects.
 pub(crate) fn updated_source(
     definitions: &Definitions,
     state: &GatewaySnapshot,

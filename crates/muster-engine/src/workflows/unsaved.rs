@@ -1,7 +1,7 @@
 //! Unsaved workflows: steps that are sent with the request to run them.
 //!
-//! They are checked like saved ones, but every finding keeps them from running: the caller can correct it at once, and
-//! nothing has happened yet. Their records hold the definition, from which they can be saved.
+//! They are checked like saved ones, but any finding prevents the run: the caller can correct it at once, and nothing
+//! has happened yet. Their records hold the definition, from which they can be saved.
 
 use indexmap::IndexMap;
 use muster_core::{
@@ -28,7 +28,7 @@ use crate::{handle::Handle, reconcile::Surroundings};
 pub(crate) const NAME: &str = "run_steps";
 /// The longest definition, in bytes.
 const MAX_DEFINITION: usize = 64 * 1024;
-/// The number of steps, nested ones included.
+/// The maximum number of steps, including nested ones.
 const MAX_STEPS: usize = 100;
 
 /// The number of unknown tools for which similar names are searched.
@@ -51,7 +51,7 @@ impl UnsavedRuns {
             let workflow = Workflow::new(NAME, view.settings.namespace(), spec);
             let state = self.handle.state_of(cx.caller);
             let surroundings = Surroundings::now(&state, &view.workflows, MAX_SEARCHES);
-            // A saved workflow may have the name of unsaved ones, which nothing can call.
+            // Check it without its name: a saved workflow may have the same name, but nothing can call an unsaved one.
             let nameless = Workflow { name: String::new(), ..workflow.clone() };
             let findings = check(&nameless, &surroundings);
             if !findings.is_empty() {
@@ -115,7 +115,7 @@ impl Workflows {
     }
 }
 
-/// The reply if a step failed: which ones are done.
+/// The reply if a step failed: the error, and the steps that completed.
 fn failure(error: &str, reports: &[StepReport]) -> Outcome {
     let done = reports.iter().filter(|report| report.status == StepStatus::Completed);
     let done: Vec<String> = done.map(StepReport::result_name).collect();
@@ -169,14 +169,14 @@ fn read(request: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
     declare(&mut spec.args, &input);
     if spec.output.is_none() {
         spec.output = last_result(&spec);
-        // Its pictures belong to its result.
+        // Include its images with the result.
         let last = spec.steps.last_mut().filter(|_| spec.output.is_some());
         last.into_iter().for_each(|last| last.output = Some(true));
     }
     Ok((spec, input))
 }
 
-/// Reads steps that are written as JSON text, or with the names that calls of tools have.
+/// Repairs steps that are written as JSON text, or with the key names of tool calls.
 fn repair(steps: &mut Json) {
     if let Json::String(text) = steps
         && let Ok(list @ Json::Array(_)) = serde_json::from_str(text)
@@ -200,7 +200,7 @@ fn repair(steps: &mut Json) {
     }
 }
 
-/// Declares the arguments that are given, so that a workflow that is saved from the run takes them.
+/// Declares the given arguments, so that a workflow saved from the run accepts them.
 fn declare(args: &mut IndexMap<String, WorkflowArg>, input: &JsonObject) {
     for (name, value) in input {
         let kind = match value {

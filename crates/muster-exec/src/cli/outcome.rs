@@ -17,10 +17,10 @@ use crate::{
 
 /// How much of a spilled stream is shown; all of it is in a file.
 const SPILLED_PREVIEW_BYTES: usize = 64 * 1024;
-/// How much of standard error stands beside a spilled standard output.
+/// How much of standard error is shown next to a spilled standard output.
 const STDERR_BESIDE_BYTES: usize = 4 * 1024;
 
-/// Structured content beside the text.
+/// Structured content in addition to the text.
 #[derive(Serialize, Default)]
 struct Details<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ fn not_found(invocation: Invocation<'_>) -> Outcome {
     Outcome::failure(join("", &format!("Command not found: {}", invocation.program), -1))
 }
 
-/// The text is a contract; what the command printed before it was killed is structured content beside it.
+/// The text is a contract; the output that the command printed before it was killed is added as structured content.
 fn timed_out(invocation: Invocation<'_>, finished: &CompletedRun) -> Outcome {
     log_failure(invocation, -1, finished.took);
     let error = format!("Command timed out after {}s", python::float_text(invocation.timeout));

@@ -28,7 +28,7 @@ const WIDE_PIPE: usize = 1024 * 1024;
 /// The nice value of background threads: a tenth of the usual share of a busy processor.
 const LOW_PRIORITY: i32 = 10;
 
-/// Keeps a received descriptor from children; [`RECEIVE`] did.
+/// Nothing to do: [`RECEIVE`] already keeps received descriptors from children.
 pub(crate) const fn set_cloexec(_descriptor: &OwnedFd) {}
 
 /// Makes this process the parent of descendants whose own parent has ended.
@@ -36,7 +36,8 @@ pub(crate) fn adopt_orphans() {
     let _subreaper = set_child_subreaper(Some(getpid()));
 }
 
-/// The children of this process, own and adopted. Its main thread has all of them, because no other one starts any.
+/// The children of this process, own and adopted. All of them belong to its main thread, because no other thread starts
+/// processes.
 pub(crate) fn children() -> Option<Vec<i32>> {
     let pid = process::id();
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
@@ -102,8 +103,8 @@ pub(crate) fn drop_pages(range: Range<usize>) {
     let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
 }
 
-/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread. A priority that is lower still
-/// stays: root could raise it.
+/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread. A priority that is even lower
+/// is kept, because root could raise it.
 pub(crate) fn lower_thread_priority() {
     let thread = Some(gettid());
     if getpriority_process(thread).is_ok_and(|nice| nice < LOW_PRIORITY) {

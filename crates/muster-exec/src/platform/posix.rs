@@ -24,12 +24,12 @@ pub(crate) fn set_cloexec(descriptor: &OwnedFd) {
 /// Descendants whose parent has ended go to the init process.
 pub(crate) const fn adopt_orphans() {}
 
-/// Not known.
+/// Unknown on these systems.
 pub(crate) const fn children() -> Option<Vec<i32>> {
     None
 }
 
-/// There are none: children are checked at intervals.
+/// There are no pidfds: children are checked at intervals.
 pub(crate) const fn open_pidfd(_pid: i32) -> Option<OwnedFd> {
     None
 }
@@ -61,5 +61,5 @@ pub(crate) fn widen_pipe(_pipe: impl AsFd) {}
 /// Nothing is dropped.
 pub(crate) fn drop_pages(_range: Range<usize>) {}
 
-/// Priorities are those of processes.
+/// Priorities belong to processes here, so nothing changes.
 pub(crate) const fn lower_thread_priority() {}

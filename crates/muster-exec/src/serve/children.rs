@@ -31,8 +31,8 @@ impl Children {
         self.0.lock().insert(pid, id);
     }
 
-    /// The children that are not the root of a run: each is the oldest of a tree whose root has ended. `None` if the system
-    /// does not tell.
+    /// The children that are not the root of a run: each is the topmost process of a tree whose root has ended. `None`
+    /// if the platform cannot list children.
     pub(super) fn adopted(&self) -> Option<Vec<i32>> {
         let children = platform::children()?;
         let running = self.0.lock();

@@ -1,7 +1,7 @@
-//! Ends what earlier launchers left behind.
+//! Ends processes that earlier launchers left behind.
 //!
-//! A launcher that is killed together with its gateway, as by `killall -9 muster` or by a kernel without memory, can end
-//! nothing. Its processes carry its mark, by which the next launcher of the user recognizes them.
+//! A launcher that is killed together with its gateway, as by `killall -9 muster` or by the kernel when memory runs
+//! out, cannot end its processes. They carry its mark, by which the user's next launcher recognizes them.
 
 use std::{collections::BTreeMap, iter::successors, process, thread, time::Duration};
 
@@ -17,7 +17,7 @@ const GRACE_PERIOD: Duration = Duration::from_millis(300);
 /// Ends orphans on a thread of its own, so that no command waits for it.
 pub(super) fn terminate_in_background() {
     let thread = thread::Builder::new().name("orphans".to_owned()).stack_size(STACK_SIZE);
-    // Without a thread, the next launcher does it.
+    // If no thread can be started, the next launcher does it.
     drop(thread.spawn(terminate));
 }
 
@@ -42,12 +42,12 @@ fn terminate() {
 fn orphans() -> Vec<Process> {
     let all: BTreeMap<i32, Process> =
         tree::all_processes().into_iter().map(|process| (process.pid, process)).collect();
-    // This process may have been started by such a process, and must not end itself.
+    // This process may have been started by an orphan, and must not end itself.
     let parent = |pid: &i32| all.get(pid).map(|process| process.parent);
     let ancestors: Vec<i32> = successors(Some(process::id().cast_signed()), parent).collect();
     let has_lost_launcher = |process: &Process| {
         let launcher = RunMark::of(process.pid).and_then(RunMark::launcher);
-        // A process that began later has the id of the launcher by chance.
+        // A process that began later only has the launcher's id because the id was reused.
         let is_launcher = |now: &Process| !now.ended && now.started <= process.started;
         launcher.is_some_and(|id| !all.get(&id).is_some_and(is_launcher))
     };

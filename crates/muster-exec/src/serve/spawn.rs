@@ -106,7 +106,7 @@ fn search_path(request: &Spawn) -> OsString {
     own.map(|(_, value)| value.clone()).or_else(inherited).unwrap_or(DEFAULT_PATH.into())
 }
 
-/// The basic variables of this process, and those of these names; `*` stands for all.
+/// The basic variables of this process, and those in `names`; `*` stands for all.
 fn inherited(names: &[OsString]) -> Vec<(OsString, OsString)> {
     let wanted = |name: &OsString| {
         name.to_str().is_some_and(is_basic) || names.iter().any(|one| one == name || one == "*")

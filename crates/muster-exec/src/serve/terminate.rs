@@ -17,9 +17,9 @@ use crate::tree::{self, Process, RunMark};
 
 /// The stack of the thread that ends trees: it walks `/proc` and little more.
 const STACK_SIZE: usize = 128 * 1024;
-/// Between `SIGTERM` and `SIGKILL`.
+/// The time between `SIGTERM` and `SIGKILL`.
 const GRACE_PERIOD: Duration = Duration::from_millis(300);
-/// Between two checks of a tree that is being killed.
+/// The interval between two checks of a tree that is being killed.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A process that survives `SIGKILL` this long is stuck in the kernel or belongs to another user.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) fn terminate_all(children: &Children, watch: &mut ChildWatch) {
     }
 }
 
-/// Ends the process trees of single runs on a thread of its own, started with the first of them.
+/// Ends the process trees of single runs on a separate thread, which starts with the first of them.
 pub(super) struct Terminator {
     children: Arc<Children>,
     orders: Option<Sender<KillOrder>>,
@@ -108,7 +108,7 @@ impl Terminator {
             .spawn(move || run_thread(&inbox, &children));
         self.orders = thread.ok().map(|_| orders);
         if self.orders.is_none() {
-            // Without a thread there is no grace period.
+            // Without the thread there is no grace period.
             self.children.signal_group(order.id, order.pid, Signal::KILL);
         }
     }
@@ -155,7 +155,7 @@ fn send_sigterm(order: KillOrder, descendants: &Descendants, children: &Children
     DyingTree { order, seen, next_check, give_up: next_check + KILL_TIMEOUT }
 }
 
-/// Kills what is left; returns whether another check is needed.
+/// Kills the remaining processes; returns whether another check is needed.
 fn send_sigkill(dying: &mut DyingTree, descendants: &Descendants, children: &Children) -> bool {
     let before = mem::take(&mut dying.seen);
     let members = descendants.members(dying.order);

@@ -72,7 +72,7 @@ impl ChildWatch {
         self.report_if(|run| run.id == id);
     }
 
-    /// Waits for the next request or the end of the gateway; reaps and reports children meanwhile.
+    /// Waits for the next request or the end of the gateway; reaps and reports children in the meantime.
     pub(super) fn wait_for_request(&mut self) {
         loop {
             let limit = self.poll_timeout();
@@ -130,7 +130,8 @@ impl ChildWatch {
         let nothing = reaped.runs.is_empty() && reaped.orphans == 0;
         self.sweep =
             if nothing { (self.sweep * 2).min(MAX_SWEEP_INTERVAL) } else { MIN_SWEEP_INTERVAL };
-        // What a root process left has been adopted by now. Mostly there is nothing, and so nothing to look up.
+        // Processes that a root process left running have been adopted by now. Usually there are none, and the lookup
+        // is skipped.
         let may_have_left = reaped.more && !reaped.runs.is_empty();
         let adopted = if may_have_left { self.children.adopted() } else { Some(Vec::new()) };
         for (id, status) in reaped.runs {

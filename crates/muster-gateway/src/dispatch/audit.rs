@@ -9,15 +9,15 @@ use muster_core::{
     text::log_name,
 };
 
-/// The number of argument names in a line.
+/// The maximum number of argument names in a line.
 const MAX_ARGUMENTS: usize = 100;
 
-/// Whether lines are written. Collecting argument names is not free.
+/// Whether the audit log is enabled. Callers check first, because collecting argument names is not free.
 pub(super) fn is_enabled() -> bool {
     tracing::enabled!(target: AUDIT, tracing::Level::INFO)
 }
 
-/// The names of the arguments, as a line shows them: clients choose them.
+/// The names of the arguments, made safe for a log line, because clients choose them.
 pub(super) fn argument_names(arguments: &Raw) -> String {
     let names = RawObject::parse(arguments).unwrap_or_default();
     let mut shown = String::new();

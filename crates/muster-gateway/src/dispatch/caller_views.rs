@@ -1,4 +1,4 @@
-//! What one caller sees of a snapshot: the policy of that caller, and no server that it hides.
+//! The view that one caller has of a snapshot: with the caller's policy, and without the servers that it hides.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use muster_core::{
 
 use super::GatewaySnapshot;
 
-/// The views that are kept per snapshot. Callers that match the same entries of the policy share one.
+/// The maximum number of cached views per snapshot. Callers that match the same policy entries share a view.
 const MAX_VIEWS: usize = 64;
 
-/// The views of callers, made as they come. A changed snapshot begins without any.
+/// A cache of views, filled as callers come. A changed snapshot starts with an empty one.
 #[derive(Debug, Default)]
 pub struct CallerViews(Lock<Vec<(CallerAccess, Arc<GatewaySnapshot>)>>);
 
@@ -35,7 +35,7 @@ impl GatewaySnapshot {
         }
         let made = Arc::new(self.viewed(access.clone()));
         let mut views = self.views.0.lock();
-        // Another request may have been faster. One view for all of them: indexes are kept per view.
+        // Another request may have been faster. Share its view, because search indexes are cached per view.
         if let Some((_, view)) = views.iter().find(known) {
             return Arc::clone(view);
         }
@@ -48,7 +48,7 @@ impl GatewaySnapshot {
 
     fn viewed(&self, access: CallerAccess) -> Self {
         let policy = self.policy.narrowed(access, &self.catalog);
-        // A server that is lost is as visible as it was.
+        // A lost server stays as visible as it was.
         let last = |source: &CatalogSource| {
             let mut absent = self.absent.values();
             absent.find(|absent| absent.server == source.backend)?.last.as_deref()

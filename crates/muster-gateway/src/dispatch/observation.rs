@@ -1,4 +1,4 @@
-//! One call under observation: from the moment the dispatcher takes it until its result, or until it is dropped.
+//! Observes one call, from when the dispatcher takes it until it has a result or is dropped.
 
 use std::{
     sync::Arc,
@@ -31,7 +31,7 @@ pub(super) struct Observation<'a> {
     tool: ToolName,
     entry: Option<Arc<ToolEntry>>,
     began: (SystemTime, Instant),
-    /// When the backend was asked.
+    /// When the call was handed to the backend.
     handed_over: Option<Instant>,
     arguments: Option<Raw>,
     argument_bytes: usize,
@@ -41,7 +41,7 @@ pub(super) struct Observation<'a> {
     is_reported: bool,
 }
 
-/// A new span below that of a `_meta` object, which is replaced by it, or below the caller's enclosing call.
+/// Begins a span as a child of the one in `meta`, or else of the caller's enclosing call, and writes it to `meta`.
 pub(super) fn span(
     observer: &dyn CallObserver,
     caller: &Caller,
@@ -53,16 +53,16 @@ pub(super) fn span(
     Some(TraceSpan { context, parent: parent.map(|parent| parent.span_id) })
 }
 
-/// The span of log lines that are written meanwhile, which names the trace in them.
+/// Returns the `tracing` span for log lines written meanwhile: it adds the ids of the trace to them.
 pub(super) fn log_span(span: Option<TraceSpan>) -> tracing::Span {
     let Some(TraceSpan { context, .. }) = span else { return tracing::Span::none() };
     let (trace_id, span_id) = (hex::encode(&context.trace_id), hex::encode(&context.span_id));
-    // Of the level that is never filtered out: it says nothing by itself.
+    // At the level that is never filtered out: the span by itself logs nothing.
     tracing::error_span!("traced", trace_id, span_id)
 }
 
 impl<'a> Observation<'a> {
-    /// Begins with a call. None if nothing observes it.
+    /// Begins to observe a call. `None` if nothing observes it.
     pub(super) fn begin(
         dispatcher: &'a Dispatcher,
         snapshot: &'a GatewaySnapshot,
@@ -93,18 +93,18 @@ impl<'a> Observation<'a> {
         })
     }
 
-    /// The call is permitted and goes to its backend.
+    /// Records that the call is permitted and goes to its backend.
     pub(super) fn hand_over(&mut self, call: &Permitted) {
         let entry = call.shared_entry();
         if let Some(observer) = self.observer {
             observer.running(entry);
         }
-        // A tool of a family is that of the selected server.
+        // For a tool of a family, this is the tool of the selected server.
         self.entry = Some(Arc::clone(entry));
         self.handed_over = Some(Instant::now());
     }
 
-    /// The caller of calls that this one makes, if it has a span that theirs are below.
+    /// The caller of nested calls, whose spans are children of this one's; `None` if this call has no span.
     pub(super) fn nested_caller(&self) -> Option<Caller> {
         let span = self.span?;
         Some(Caller { span: Some(span.context), ..self.caller.clone() })
@@ -115,7 +115,7 @@ impl<'a> Observation<'a> {
         log_span(self.span)
     }
 
-    /// The call is over.
+    /// Records the result of the call.
     pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
         let (status, bytes) = judged(result);
         let error = result.as_ref().err().map(FinishedError::from);

@@ -1,4 +1,4 @@
-//! The span of a client's request, which contains those of the calls that it makes.
+//! The span of a client's request: the parent of the spans of its calls.
 
 use std::time::{Instant, SystemTime};
 
@@ -22,7 +22,7 @@ pub(crate) struct RequestSpan<'a> {
 }
 
 impl<'a> RequestSpan<'a> {
-    /// Begins with a call of a surface's tool, whose `_meta` then carries the new span. None if there are no traces.
+    /// Begins a span for a call of a surface's tool and writes it to `meta`. `None` if there are no traces.
     pub(crate) fn begin(
         dispatcher: &'a Dispatcher,
         caller: &'a Caller,
@@ -40,7 +40,7 @@ impl<'a> RequestSpan<'a> {
         super::observation::log_span(Some(self.span))
     }
 
-    /// The request is answered.
+    /// Records the reply to the request.
     pub(crate) fn end(mut self, answer: &Result<Outcome, RequestError>) {
         let status = match answer {
             Ok(Outcome::Text { failed: false, .. }) => CallStatus::Ok,

@@ -1,4 +1,4 @@
-//! What is embedded, and what is taken from the cache.
+//! Tests of which tools are embedded, and which vectors come from the cache.
 
 use std::{
     path::Path,
@@ -57,7 +57,7 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
     }
 }
 
-/// A gateway that starts: only the file is cached.
+/// A gateway that has just started: its only cache is the file.
 fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
     let model = Arc::clone(model);
     let embeddings = ToolEmbeddings::new(Box::new(move || Some(model.clone())));

@@ -46,7 +46,7 @@ fn definition(listed: &CatalogItem, key: &'static str) -> Raw {
     object.to_raw()
 }
 
-/// A backend does not say when a resource changes.
+/// The cache control of reads, which are never cached: a backend does not say when a resource changes.
 const READ_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 /// Passes a request on to the backend that has the resource or prompt.

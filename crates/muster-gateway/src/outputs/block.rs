@@ -40,12 +40,12 @@ pub struct StoredBlock {
     /// Its description.
     #[serde(flatten)]
     pub about: BlockAbout,
-    /// Its place in the file.
+    /// Its byte range in the file.
     pub(super) place: Range<u64>,
 }
 
 impl StoredOutput {
-    /// The number of its block, if there is nothing else in it.
+    /// The number of its only block, if the output has nothing else.
     pub(crate) fn only_block(&self) -> Option<u64> {
         let alone = matches!(self.kind, OutputKind::Binary { .. }) && self.blocks.len() == 1;
         alone.then_some(1)

@@ -30,7 +30,7 @@ pub struct ExcerptRequest {
     pub limit: Option<usize>,
     /// A regular expression: only lines that match.
     pub grep: Option<String>,
-    /// A JSON path: only what it selects.
+    /// A JSON path: only the values that it selects.
     pub path: Option<String>,
     /// The number of last lines.
     pub tail: Option<usize>,
@@ -147,12 +147,12 @@ impl StoredOutput {
         format!("cannot read `{}`: {error}", self.handle)
     }
 
-    /// Whether its text is JSON without line breaks, such as programs write it.
+    /// Whether its text is JSON without line breaks, as programs write it.
     fn is_one_line_json(&self) -> bool {
         self.kind == OutputKind::Json && self.lines <= 1
     }
 
-    /// Its lines. JSON without line breaks gets some.
+    /// Its lines. JSON without line breaks is broken into lines.
     fn by_line(&self) -> io::Result<Box<dyn BufRead>> {
         let text = 0..self.bytes;
         if !self.is_one_line_json() {
@@ -214,7 +214,7 @@ impl StoredOutput {
         let start = self.bytes.saturating_sub((budget * BYTES_PER_TOKEN) as u64);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        // What follows are other parts of the output.
+        // The text ends here; other parts of the output follow in the file.
         file.take(self.bytes.saturating_sub(start)).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         let whole = text.strip_suffix('\n').unwrap_or(&text);
@@ -237,7 +237,7 @@ fn start_of_line(file: &mut impl BufRead, line: u64) -> io::Result<u64> {
     Ok(start)
 }
 
-/// The text of some bytes; a character that is cut in two is left for the next page.
+/// Decodes bytes as text. A character that is cut in two at the end is left for the next page.
 pub(super) fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
     let is_cut = |length: &usize| {
         let last = bytes.len().checked_sub(*length).and_then(|start| bytes.get(start..));

@@ -52,10 +52,10 @@ impl<R: BufRead> JsonLines<R> {
         }
     }
 
-    /// Takes over one chunk of the input; false at the end.
+    /// Reads one chunk of the input; false at the end.
     fn refill(&mut self) -> io::Result<bool> {
         while self.pending.is_empty() {
-            // The state is changed while the chunk is borrowed.
+            // Copied, because `take` needs the state while the chunk would borrow it.
             let chunk = self.input.fill_buf()?.to_vec();
             if chunk.is_empty() {
                 return Ok(false);
@@ -94,7 +94,7 @@ impl<R: BufRead> JsonLines<R> {
         }
     }
 
-    /// A byte outside of texts.
+    /// Handles a byte outside of texts.
     fn structure(&mut self, byte: u8) {
         if byte.is_ascii_whitespace() {
             return;

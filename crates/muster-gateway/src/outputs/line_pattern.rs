@@ -23,7 +23,7 @@ const MAX_PATTERN: usize = 4_096;
 const MAX_COMPILED: usize = 256 * 1024;
 /// The longest line that is matched in one go.
 const SHORT_LINE: usize = 16 * 1024;
-/// The number of bytes between two looks at the stop signal.
+/// The number of bytes between two checks of the stop signal.
 const BYTES_PER_CHECK: usize = 1024;
 
 /// A compiled pattern.
@@ -45,7 +45,7 @@ impl LinePattern {
         Ok(Self { regex, pattern: pattern.to_owned() })
     }
 
-    /// A matcher of lines, until a signal.
+    /// Returns a matcher of lines, which fails once `stop` is set.
     pub(super) fn matcher<'a>(&'a self, stop: &'a StopSignal) -> LineMatcher<'a> {
         LineMatcher { pattern: self, stop, long: None }
     }
@@ -164,7 +164,7 @@ fn scan(
     Ok(found)
 }
 
-/// Unicode word boundaries need more than an automaton.
+/// The error for a pattern that an automaton cannot match, such as a Unicode word boundary.
 fn unusable(error: &MatchError) -> io::Error {
     io::Error::other(format!(
         "this pattern cannot be used on a line of more than {SHORT_LINE} bytes ({error}); write `(?-u:\\b)` for `\\b`, or \
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_pattern_has_a_limit() {
         assert!(LinePattern::new(&"a".repeat(MAX_PATTERN)).is_ok());
-        // It would not parse: it is refused before.
+        // It is refused before it is parsed, which would fail too.
         let error = LinePattern::new(&"(".repeat(MAX_PATTERN + 1)).unwrap_err();
         assert_eq!(error, "grep must have at most 4096 bytes, not 4097");
     }

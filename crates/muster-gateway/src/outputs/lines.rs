@@ -66,12 +66,12 @@ impl ShownLine {
     }
 }
 
-/// The lines that are shown, while they are read.
+/// Collects the lines to show while the input is read.
 struct Window<'a> {
     look: &'a ExcerptRequest,
     grep: Option<LineMatcher<'a>>,
     budget: usize,
-    /// The number of lines that matched, or of all from the first one on.
+    /// The number of lines that matched or, without a pattern, of all lines from the first one on.
     found: u64,
     shown: VecDeque<ShownLine>,
     bytes: usize,
@@ -83,7 +83,7 @@ impl<'a> Window<'a> {
         Self { look, grep, budget, found: 0, shown: VecDeque::new(), bytes: 0, next: None }
     }
 
-    /// Takes a line; false if no further one is needed.
+    /// Adds a line; false if no more lines are needed.
     fn take(&mut self, number: u64, line: &[u8]) -> io::Result<bool> {
         let look = self.look;
         let hit = match &mut self.grep {
@@ -105,7 +105,7 @@ impl<'a> Window<'a> {
         let at_limit = look.limit.is_some_and(|limit| self.shown.len() >= limit);
         if look.tail.is_none() && (at_limit || is_full && !self.shown.is_empty()) {
             self.next = Some(self.page_at(self.found - 1, number));
-            // All matches are counted.
+            // Read on with a pattern, because all matches are counted.
             return Ok(self.grep.is_some());
         }
         self.bytes += line.bytes();
@@ -206,7 +206,7 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A long line is cut around the match.
+/// Cuts a long line to the part around the match.
 fn around(line: &[u8], hit: usize, most: usize) -> String {
     let text = String::from_utf8_lossy(line);
     if text.len() <= most {

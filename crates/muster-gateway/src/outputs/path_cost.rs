@@ -56,7 +56,7 @@ struct ValueSize {
     text: u64,
 }
 
-/// Why a path is not even parsed, if it is too long or too deep.
+/// Refuses a path that is too long or too deeply nested to be parsed.
 pub(super) fn check_length(path: &str) -> Result<(), String> {
     if path.len() > MAX_PATH {
         return Err(format!(
@@ -87,14 +87,14 @@ pub(super) struct PathCost {
 }
 
 impl PathCost {
-    /// The cost of a path, unless it is too expensive on any value.
+    /// Estimates the cost of a path. Fails if the path is too expensive on any value.
     pub(super) fn of(path: &str) -> Result<Self, String> {
         let profile = PathProfile::of(path);
         let pattern = if profile.patterns > 0 { pattern_cost(path, &profile)? } else { NO_PATTERN };
         Ok(Self { profile, pattern })
     }
 
-    /// Why the path is not evaluated on a value, if that would be too expensive.
+    /// Refuses to evaluate the path on a value if that would be too expensive.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         let Self { profile, pattern: PatternCost { compile, byte, .. } } = self;
         let ValueSize { values, depth, text } = size(value);
@@ -144,7 +144,7 @@ impl PathProfile {
         profile.descendants = u32::try_from(text.matches("..").count()).unwrap_or(u32::MAX);
         profile.patterns =
             (text.matches("match(").count() + text.matches("search(").count()) as u64;
-        // For every open bracket or parenthesis the number of its parts.
+        // For every open bracket or parenthesis, the number of its parts.
         let mut open: Vec<(char, u64)> = Vec::new();
         for (at, c) in plain.iter().enumerate() {
             match c {

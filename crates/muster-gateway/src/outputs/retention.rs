@@ -1,4 +1,4 @@
-//! Which outputs stay: those that have not expired, the newest ones within limits of size and number.
+//! The retention of outputs: expired ones are removed, and the oldest ones beyond limits of size and number.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// The outputs that an earlier process left in a directory. Removes files without a description, which it was
-    /// writing when it ended: those that did not change for `lifetime`.
+    /// Loads the outputs that an earlier process left in a directory. Files without a description are unfinished
+    /// writes; they are removed if they have not changed for `lifetime`.
     pub(super) fn load(directory: &Path, lifetime: Duration) -> Self {
         let Ok(entries) = fs::read_dir(directory) else { return Self::default() };
         let paths = entries.flatten().map(|entry| entry.path());
@@ -54,7 +54,8 @@ impl Retention {
         self.bytes = self.bytes + output.stored - before.unwrap_or_default();
     }
 
-    /// Takes out the handles of outputs to remove: expired ones, and the oldest beyond the limits, but not `newest`.
+    /// Removes and returns the handles of outputs to delete: expired ones, and the oldest beyond the limits, but never
+    /// `newest`.
     pub(super) fn evict(&mut self, now: i64, max_bytes: u64, newest: &str) -> Vec<String> {
         let (mut evicted, mut bytes) = (Vec::new(), self.bytes);
         for (key, size) in self.outputs.iter().filter(|((_, handle), _)| handle != newest) {

@@ -76,7 +76,7 @@ impl StoredOutput {
             };
         }
         let cost = PathCost::of(&format!("${rest}"))?;
-        // Lines are read item by item, which takes neither memory nor time for the others.
+        // Read item by item, which takes neither memory nor time for items that are not needed.
         if (look.is_by_line() || bytes > MOST_JSON) && is_list && takes_each_item(rest) {
             let part = self.part(&range).map_err(unread)?;
             let each = rest.strip_prefix("[*]").map(plain).filter(|(_, rest)| rest.is_empty());
@@ -104,7 +104,7 @@ impl StoredOutput {
         ))
     }
 
-    /// What a path selects in each item of a list by itself: between two items it can be stopped.
+    /// Evaluates a path on each item of a list separately, so that the job can be stopped between two items.
     fn select_in_items(
         &self,
         items: &[Value],
@@ -227,8 +227,8 @@ pub(super) fn parse(path: &str) -> Result<JsonPath, String> {
         .map_err(|error| format!("path must be a JSON path such as $.items[0].name: {error}"))
 }
 
-/// Whether a path takes every item of a list by itself: it begins with `[*]` or with one filter, and does not refer to
-/// the root.
+/// Whether a path can be evaluated on each item of a list separately: it begins with `[*]` or with one filter, and does
+/// not refer to the root.
 fn takes_each_item(path: &str) -> bool {
     if path.contains('$') {
         return false;
@@ -269,7 +269,7 @@ pub(super) fn follow(
     match steps.split_first() {
         None => return scan.skip().map(Some),
         Some((Step::Member(name), rest)) if first == b'{' => {
-            // Of duplicate keys the last one counts.
+            // Of duplicate keys, the last one wins.
             scan.members(|scan, key| {
                 if key == name {
                     found = follow(scan, rest)?;

@@ -1,4 +1,4 @@
-//! The items of a JSON array of any length as lines, or what a path selects in each.
+//! The items of a JSON array of any length as lines, or the values that a path selects in each.
 
 use std::{
     collections::VecDeque,
@@ -24,9 +24,9 @@ const MOST_ITEM: u64 = 16 << 20;
 pub(super) enum ItemSelector {
     /// All of it.
     Whole,
-    /// What plain steps lead to, which takes no parsing.
+    /// The value that plain steps lead to, found without parsing.
     Steps(Vec<Step>),
-    /// What a path selects in a list with the item alone.
+    /// The values that a path selects in a list of this item alone.
     Path {
         /// The path.
         path: JsonPath,

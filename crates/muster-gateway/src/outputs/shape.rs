@@ -1,7 +1,7 @@
 //! The shape of a JSON value of any length, read in one pass and shown within a token budget.
 //!
-//! Names come before depth: the members of an object are shown before what is inside of them, and of a list a
-//! few items in full before more items.
+//! Names come before depth: the members of an object are shown before their contents, and a few items of a list
+//! in full before more items.
 //!
 //! **Invariant:** however long a value is, its shape is small.
 
@@ -21,7 +21,7 @@ const DEEPEST: usize = 16;
 const MOST_CHILDREN: usize = 500;
 /// The number of values read in all; no reply has room for more.
 const MOST_VALUES: usize = 20_000;
-/// The least number of values that a child may have, however many are before it.
+/// The number of values that every child may have at least, however many precede it.
 const LEAST_VALUES: usize = 12;
 /// The number of characters shown of a text: at first, and if there is room.
 const TEXT_LENGTHS: [usize; 3] = [60, 240, MOST_TEXT];
@@ -29,11 +29,11 @@ const TEXT_LENGTHS: [usize; 3] = [60, 240, MOST_TEXT];
 const MOST_TEXT: usize = 1_000;
 /// The number of bytes read of a text or a number.
 const MOST_READ: usize = 12 * MOST_TEXT + 2;
-/// The number of members of an object that are shown before what is inside of them.
+/// The number of members of an object that are shown before their contents.
 const FIRST_MEMBERS: usize = 40;
-/// The number of items of a list that are shown before what is inside of them.
+/// The number of items of a list that are shown before their contents.
 const FIRST_ITEMS: usize = 1;
-/// The number of items of a list of texts or numbers that are shown before what is inside of others.
+/// The number of items of a list of texts or numbers that are shown before the contents of other values.
 const FIRST_SCALARS: usize = 4;
 /// The tokens of brackets and of the remark that there is more, or of the number of children alone.
 const COMPOUND: usize = 11;
@@ -68,7 +68,7 @@ impl Shape {
         }
     }
 
-    /// Reads a value, and at most `room` values below it; returns how many they are.
+    /// Reads a value and at most `room` values below it; returns it with the number of values read.
     fn at(
         scan: &mut JsonScanner<impl BufRead>,
         depth: usize,
@@ -118,7 +118,7 @@ impl Shape {
         Ok((shape, values))
     }
 
-    /// As much of the shape as costs at most `budget` tokens, as JSON.
+    /// Returns as much of the shape as fits in `budget` tokens, as JSON.
     pub(super) fn within(&self, budget: usize) -> String {
         let mut room = budget;
         let (plan, complete, mut written) = loop {
@@ -141,7 +141,7 @@ impl Shape {
         written
     }
 
-    /// The value without what is inside of it.
+    /// The value without its contents.
     fn collapsed(&self, text: usize) -> String {
         match self {
             Self::List { length: 0, .. } => "[]".to_owned(),
@@ -160,7 +160,7 @@ impl Shape {
         }
     }
 
-    /// How many of its children are shown before what is inside of them.
+    /// How many of its children are shown before their contents.
     fn batch(&self) -> usize {
         match self {
             Self::List { items, .. } => match items.first() {
@@ -171,7 +171,7 @@ impl Shape {
         }
     }
 
-    /// The tokens of the value under a key, without what is inside of it.
+    /// The tokens of the value under a key, without its contents.
     fn cost(&self, key: &str) -> usize {
         // A key has quotes and a colon.
         let around = if key.is_empty() { 1 } else { 4 };
@@ -223,7 +223,7 @@ struct Node<'a> {
 struct ShownChildren {
     /// Whether there was room.
     fits: bool,
-    /// The shown ones that have children themselves.
+    /// The shown children that have children themselves.
     children: Vec<usize>,
 }
 
@@ -277,7 +277,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Shows some more children of a node: as many as come first, or a number of them.
+    /// Shows more children of a node: `batch` of them, or else as many as are shown at first.
     fn show(&mut self, at: usize, batch: Option<usize>, budget: usize) -> ShownChildren {
         let mut done = ShownChildren { fits: true, children: Vec::new() };
         let Some(Node { shape, shown, .. }) = self.nodes.get(at) else { return done };
@@ -285,7 +285,7 @@ impl<'a> Plan<'a> {
         let (first, total) = (self.children_of(at), shape.children());
         for child in shown..total.min(shown + batch.unwrap_or_else(|| shape.batch())) {
             let Some((key, inside)) = shape.child(child) else { break };
-            // An item of a list is shown with its members or, but for the first, not at all.
+            // An item of a list is shown with its members or not at all, except for the first one.
             let is_item = matches!(shape, Shape::List { .. });
             let members = if is_item { inside.members_cost() } else { 0 };
             let own = inside.cost(key);
@@ -308,7 +308,7 @@ impl<'a> Plan<'a> {
         done
     }
 
-    /// The first child of a node; all are added when it is first asked for.
+    /// The first child of a node. The first call adds all of them.
     fn children_of(&mut self, at: usize) -> usize {
         let added = self.nodes.len();
         let Some(node) = self.nodes.get_mut(at) else { return added };

@@ -1,5 +1,5 @@
-//! Outputs that other replicas can read: copied to the shared state when they are stored, and from there when they are asked
-//! for.
+//! Outputs that other replicas can read: copied to the shared state when they are stored, and from there when they are
+//! requested.
 
 use std::{
     collections::VecDeque,
@@ -15,9 +15,9 @@ use tokio::runtime::Handle;
 
 use super::{StoredOutput, described, private};
 
-/// The largest output that other replicas can read. A larger one can be read at the replica that stored it only.
+/// The largest output that other replicas can read. A larger one can only be read at the replica that stored it.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
-/// The bytes of all outputs of this replica that others can read: no agent can fill the shared state.
+/// The bytes of all outputs of this replica that others can read, so that no agent can fill the shared state.
 pub(super) const MAX_TOTAL: u64 = 32 * 1024 * 1024;
 
 /// The outputs of all replicas.
@@ -36,7 +36,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// Adds a copy; returns the oldest ones, for which there is no room any more.
+    /// Adds a copy; returns the handles of the oldest ones, for which there is no room any more.
     fn add(&mut self, handle: &str, size: u64) -> Vec<String> {
         self.sizes.push_back((handle.to_owned(), size));
         self.bytes += size;
@@ -75,7 +75,7 @@ impl SharedOutputs {
         }
     }
 
-    /// Removes the copy of an output that this replica has removed. Nobody waits for it: many may expire at once.
+    /// Removes the copy of an output that this replica has removed, in the background: many may expire at once.
     pub(super) fn remove(&self, handle: &str) {
         if self.copies.lock().remove(handle) {
             let (state, key) = (Arc::clone(&self.state), key(handle));
@@ -85,7 +85,7 @@ impl SharedOutputs {
 
     fn remove_copy(&self, handle: &str) {
         if let Err(error) = self.runtime.block_on(self.state.remove(&key(handle))) {
-            // It expires.
+            // Harmless: the copy expires.
             tracing::debug!("output {handle}: {error}");
         }
     }
@@ -95,7 +95,7 @@ impl SharedOutputs {
         copy.push(b'\n');
         copy.extend(fs::read(&output.path)?);
         let size = u64::try_from(copy.len()).unwrap_or(u64::MAX);
-        // Room is made first: together they never take more.
+        // Evict first, so that the copies together never exceed the limit.
         let evicted = self.copies.lock().add(&output.handle, size);
         for handle in evicted {
             self.remove_copy(&handle);
@@ -115,13 +115,13 @@ impl SharedOutputs {
         if output.owner != owner {
             return None;
         }
-        // The description last: it is what makes the output known. Another request may copy the same.
+        // Write the description last: it makes the output visible. Another request may be copying the same output.
         let written = put(path, body).and_then(|()| put(&described(path), description));
         written.inspect_err(|error| tracing::debug!("output {handle}: {error}")).ok()
     }
 }
 
-/// Writes a file as a whole: it has no name before it is complete.
+/// Writes a file atomically: it gets its name when it is complete.
 fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

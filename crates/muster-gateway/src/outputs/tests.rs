@@ -1,4 +1,4 @@
-//! What is stored, for which caller, for how long, and the excerpts of it.
+//! Tests of what is stored, for which caller and for how long, and of its excerpts.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
@@ -302,7 +302,7 @@ fn request(words: &str) -> ExcerptRequest {
     look
 }
 
-/// What a request gives: text, the next page, and the note.
+/// Checks the result of a request: the text, the next page and the note.
 #[track_caller]
 fn check(kept: &StoredOutput, words: &str, expect: &str) {
     let shown = match kept.look(&request(words), 2_000) {
@@ -350,7 +350,7 @@ fn every_way_to_look_combines_with_a_path() {
     );
     check(&kept, "path=$.items[0] grep=name", "3:   \"name\": \"n0\",\n(1 of 5 lines match)");
     check(&kept, "path=$.none grep=x", "(0 of 0 lines match)");
-    // Without a path, JSON without line breaks gets some.
+    // Without a path, JSON without line breaks is broken into lines.
     check(&kept, "grep=total", "2:   \"total\": 9,\n(1 of 50 lines match)");
     check(&kept, "tail=2", "  ]\n}\n(lines 49 to 50 of 50)");
 }
@@ -451,7 +451,7 @@ fn an_output_of_another_replica_is_read_while_another_request_copies_it() {
     let kept = text(&here, "all of it");
     let found = there.find(&kept.owner, &kept.handle).unwrap();
     assert_eq!(fs::read_to_string(&found.path).unwrap(), "all of it");
-    // As another request leaves them that is in the middle of the same.
+    // The files as another request leaves them in the middle of the same copy.
     fs::remove_file(described(&found.path)).unwrap();
     fs::write(&found.path, "all").unwrap();
     let found = there.find(&kept.owner, &kept.handle).unwrap();

@@ -38,8 +38,8 @@ impl Surface for Classic {
             .collect()
     }
 
-    /// Those of the only server that has any. With several, the list is not that of one server, and what
-    /// one says about its list does not hold for the whole.
+    /// The members of the only server that has any. If several servers have some, what each says about its own list
+    /// does not hold for the merged one.
     fn tools_members(&self, state: &GatewaySnapshot) -> Option<Raw> {
         let mut all = state.catalog.sources().filter_map(|source| {
             let members = source.tools_members.as_ref()?;

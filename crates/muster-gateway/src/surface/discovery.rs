@@ -149,7 +149,8 @@ impl DiscoverySurface {
         };
         let mut remarks = remarks;
         let mut result = cx.call(send(arguments.clone())).await;
-        // Invalid arguments mean that nothing ran. What CLImax says about those of a CLI tool is a contract.
+        // Invalid arguments mean that nothing ran, so the call may be sent again. The errors for arguments of a CLI
+        // tool are a contract: only calls of servers are repaired.
         let of_server = entry.filter(|entry| entry.params.is_none());
         if let (Err(CallError::InvalidArguments { .. }), Some(entry)) = (&result, of_server)
             && let Some(mended) = values::repair(entry, &arguments)

@@ -81,23 +81,23 @@ const TOOLS: &[&MetaTool] = &[
     &get_output::TOOL,
 ];
 
-/// The number of cached indexes: each caller may have a snapshot of its own.
+/// The number of cached indexes: each caller may have its own snapshot.
 const MAX_INDEXES: usize = 16;
 
-/// An index and the snapshot it was made of.
+/// An index, and the snapshot that it was built from.
 type MadeOf = (Weak<GatewaySnapshot>, Arc<ToolIndex>);
 
 /// The surface with the meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
-    /// The newest indexes, the newest last. The lock is never held while an index is made.
+    /// A cache of indexes, newest last. The lock is never held while an index is built.
     indexes: RwLock<Vec<MadeOf>>,
     outputs: Arc<Outputs>,
     /// The embeddings of tools, if there is a model.
     embeddings: Option<Arc<ToolEmbeddings>>,
-    /// What runs unsaved workflows, if there are workflows.
+    /// The runner of unsaved workflows, if there are workflows.
     steps: Option<Arc<dyn StepRunner>>,
-    /// What is shown beside the meta-tools, or in their place.
+    /// Which tools are shown beside the meta-tools, or in their place.
     native: NativeOptions,
     listings: Listings,
 }
@@ -106,8 +106,8 @@ pub struct Meta {
 struct MetaTool {
     name: &'static str,
     description: &'static str,
-    /// The input schema as JSON. A client carries the schemas in every request to its model, so they list what is needed
-    /// most; `unknown_arguments.rs` has the other arguments.
+    /// The input schema as JSON. Clients send the schemas with every request to their model, so they list only the most
+    /// important arguments; `unknown_arguments.rs` has the others.
     input_schema: &'static str,
     /// The default token budget of a reply.
     budget: usize,
@@ -168,12 +168,12 @@ impl MetaContext<'_> {
         MetaContext { budget, ..self.of_client(self.request.client) }
     }
 
-    /// Stores results of this caller that exceed the budget.
+    /// The store for results of this caller that exceed the budget.
     fn sink(&self) -> OutputSink {
         self.meta.sink(self.request.caller)
     }
 
-    /// The caller's budget, or at least this default.
+    /// The budget that the caller set, or else at least this default.
     fn budget_or(&self, default: usize) -> Budget {
         if self.budget_given { self.budget } else { Budget(self.budget.0.max(default)) }
     }
@@ -203,7 +203,7 @@ impl Meta {
         Self { native, ..self }
     }
 
-    /// Stores results of a caller that exceed the budget.
+    /// The store for results of a caller that exceed the budget.
     fn sink(&self, caller: &Caller) -> OutputSink {
         OutputSink::new(&self.outputs, caller)
     }
@@ -214,7 +214,7 @@ impl Meta {
         TOOLS.iter().copied().chain(read_tool).find(|tool| tool.name == name)
     }
 
-    /// Embeds a query. The model takes some milliseconds, off the async threads.
+    /// Embeds a query, off the async threads: the model takes some milliseconds.
     async fn meant(
         &self,
         tool: &MetaTool,
@@ -266,7 +266,7 @@ impl Surface for Meta {
         match listing {
             Listing::MetaTools => drop(tools.splice(..0, self.tools(cx.snapshot))),
             Listing::Direct { is_all: false, .. } => tools.extend(self.tools(cx.snapshot)),
-            // A long result is read with it.
+            // Long results are read with `get_output`.
             Listing::Direct { is_all: true, .. } => tools.push(get_output::TOOL.definition("")),
         }
         tools
@@ -286,7 +286,7 @@ impl Surface for Meta {
                 return answer.unwrap_or(Err(error));
             };
             let given = MetaArguments::read(&call.arguments);
-            // Other arguments of `call_tool` may be those of the tool it calls.
+            // Unknown arguments of `call_tool` may be those of the tool it calls.
             let refusal = match tool.run {
                 Run::Call(_) | Run::Read(_) => None,
                 _ => unknown_arguments::refusal(tool, &call.arguments),

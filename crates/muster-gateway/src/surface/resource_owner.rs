@@ -19,10 +19,10 @@ pub(crate) enum ResourceOwnerError {
     Ambiguous(String),
 }
 
-/// The backend of a resource, and its own name of it.
+/// The backend of a resource, and the backend's own name for it.
 ///
-/// The UI of a tool is asked for at the server of that tool: another server may list a resource of the same name, and would
-/// act in the tool's place.
+/// The UI of a tool is requested from the server of that tool: another server may list a resource of the same name, and
+/// would act in the tool's place.
 pub(crate) fn resource_owner<'a>(
     state: &'a GatewaySnapshot,
     uri: &str,

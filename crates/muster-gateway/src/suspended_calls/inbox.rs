@@ -18,7 +18,7 @@ use super::EXPIRY;
 pub(super) struct Inbox {
     state: Lock<State>,
     arrived: Notify,
-    /// The limits on the calls of the first request, which hold while no request is open, too.
+    /// The call limits of the first request, which also apply while no request is open.
     counter: Option<Arc<dyn CallCounter>>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls that are suspended at another replica: resumed there.
+//! Resumes calls that are suspended at another replica.
 
 use std::sync::{Arc, Weak};
 
@@ -43,7 +43,7 @@ struct ResumeRequest {
 }
 
 impl OtherReplicas {
-    /// Resumes the calls of this replica for others from now on.
+    /// Starts to resume calls of this replica on behalf of others.
     pub(super) fn connect(
         link: Arc<dyn ReplicaLink>,
         tasks: TaskTracker,
@@ -53,7 +53,7 @@ impl OtherReplicas {
         Self(ReplicaWork::connect(link, NAMES, tasks, worker))
     }
 
-    /// This replica.
+    /// The id of this replica.
     pub(super) fn own_id(&self) -> &str {
         self.0.link().id()
     }

@@ -1,4 +1,4 @@
-//! What a legacy client has told its session, to repeat it when the session is replaced.
+//! The session state of a legacy client, kept to restore it when the session is replaced.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl ClientSession {
-    /// The client sent `initialize`, and the upstream has not received it yet.
+    /// Records the client's `initialize`, which the upstream has not received yet.
     pub(super) fn set_initialize(&self, message: &Bytes) {
         let mut state = self.state.lock();
         if state.initialize.as_ref() != Some(message) {
@@ -42,7 +42,7 @@ impl ClientSession {
         state.initialize = Some(message.clone());
     }
 
-    /// The upstream returned `result` to `initialize`.
+    /// Begins the session: the upstream returned `result` to `initialize`.
     pub(super) fn begin(&self, initialize: &Bytes, result: &RawObject<'_>) {
         self.set_initialize(initialize);
         let capabilities =
@@ -54,12 +54,12 @@ impl ClientSession {
         self.state.lock().announced = LISTS.into_iter().filter(is_announced).collect();
     }
 
-    /// The client sent `notifications/initialized`.
+    /// Records the client's `notifications/initialized`.
     pub(super) fn set_initialized(&self, text: &str) {
         self.state.lock().initialized = Some(Bytes::copy_from_slice(text.as_bytes()));
     }
 
-    /// The upstream accepted a change of the session state.
+    /// Records a change of the session state that the upstream accepted.
     pub(super) fn apply(&self, request: &BridgedRequest) {
         let settings = &mut self.state.lock().settings;
         match request.method.as_str() {
@@ -83,12 +83,12 @@ impl ClientSession {
         state.initialized.iter().chain(state.settings.values()).cloned().collect()
     }
 
-    /// Notifications that the lists may have changed, as far as the server announces that.
+    /// Notifications that the lists may have changed, for the lists whose changes the server announces.
     pub(super) fn list_changes(&self) -> Vec<Vec<u8>> {
         self.state.lock().announced.iter().copied().map(list_changed).collect()
     }
 
-    /// The client has closed its input.
+    /// Records that the client has closed its input.
     pub(super) fn leave(&self) {
         self.leaving.cancel();
     }

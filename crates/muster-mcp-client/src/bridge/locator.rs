@@ -10,12 +10,12 @@ pub trait UpstreamLocator: fmt::Debug + Send + Sync {
     fn locate(&self, need: Need) -> BoxFuture<'_, Result<String, LocateError>>;
 }
 
-/// The need for an upstream.
+/// The purpose for which an upstream is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// A message of the client: it is started if it is not running.
+    /// The client sent a message: the upstream is started if it is not running.
     Message,
-    /// To listen to one that is running.
+    /// To listen to the upstream, if it is running.
     Listen,
 }
 

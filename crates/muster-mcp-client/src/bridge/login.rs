@@ -9,8 +9,8 @@ pub trait LoginProvider: fmt::Debug + Send + Sync {
     /// The token to send with each request, if there is one.
     fn token(&self) -> Option<String>;
 
-    /// Obtains another token without the user, after the upstream rejected the token `rejected`, or a
-    /// request without one. `challenge` is what the upstream answered.
+    /// Obtains another token without the user, after the upstream rejected the token `rejected`, or a request without
+    /// one. `challenge` is the challenge in the upstream's response.
     fn renew<'a>(
         &'a self,
         rejected: Option<&'a str>,
@@ -20,7 +20,7 @@ pub trait LoginProvider: fmt::Debug + Send + Sync {
     /// Waits until there is another token than `rejected`.
     fn changed<'a>(&'a self, rejected: Option<&'a str>) -> BoxFuture<'a, ()>;
 
-    /// The upstream accepts the token that [`Self::changed`] waited for.
+    /// Called when the upstream accepts the token that [`Self::changed`] waited for.
     fn accepted(&self);
 }
 

@@ -1,4 +1,4 @@
-//! The gate that is closed while the user has to log in: a local server serves the client meanwhile.
+//! The gate that is closed while the user has to log in: until then, a local server serves the client.
 //!
 //! The gate closes when the upstream requires a login that only the user can do. While it is closed,
 //! nothing is sent. Once there is a token, the client's handshake is repeated with the upstream, the gate
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::TransportError;
 
-/// The delay before an unreachable upstream is tried again after a login.
+/// The delay before an unreachable upstream is retried after a login.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Whether the upstream may be used, and the server that serves the client if not.
@@ -59,7 +59,7 @@ impl LoginGate {
         *self.state.borrow() != GateState::Open
     }
 
-    /// Closes the gate; `false` if there is no server for the time until the login.
+    /// Closes the gate; `false` if there is no local server for the time until the login.
     pub(super) fn close(&self, rejected: Option<String>) -> bool {
         if self.server.is_some() {
             info!("the upstream requires a login by the user");
@@ -86,8 +86,8 @@ impl LoginGate {
 }
 
 impl Upstream {
-    /// Serves a request while the gate is closed; `None` if the upstream is to be asked, because the gate
-    /// has been opened.
+    /// Serves a request while the gate is closed; `None` if the request must go to the upstream, because the gate has
+    /// been opened.
     pub(super) async fn serve_until_login(&self, request: &BridgedRequest) -> Option<RpcResponse> {
         let server = self.gate.server.as_ref()?;
         if request.kind == RequestKind::Initialize {
@@ -100,7 +100,7 @@ impl Upstream {
         (!continues).then_some(response)
     }
 
-    /// Opens the gate whenever there is a token, for as long as the client is there.
+    /// Opens the gate whenever there is a token, for as long as the client is connected.
     pub(super) async fn operate_gate(self: Arc<Self>) {
         loop {
             let rejected = self.gate.closed().await;

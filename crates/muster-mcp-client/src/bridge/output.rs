@@ -1,4 +1,4 @@
-//! The client's side of the bridge: one message a line, long messages from disk.
+//! The client's side of the bridge: one message per line, long messages from disk.
 
 use std::{io, sync::Arc};
 
@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 
 use crate::spool::{Payload, SpoolFile};
 
-/// The queue of lines for a client that reads slowly.
+/// The capacity of the queue of lines.
 const LINES: usize = 1024;
-/// The queue of spooled messages.
+/// The capacity of the queue of spooled messages.
 const SPOOLED: usize = 16;
 /// How much of a spooled message is read at a time.
 const CHUNK: usize = 256 * 1024;

@@ -17,7 +17,7 @@ use muster_mcp::{
 };
 use serde_json::value::RawValue;
 
-/// The arguments that headers repeat, by tool, as far as tools have been listed.
+/// The arguments that headers repeat, by tool, for the tools that have been listed so far.
 pub(super) type ToolHeaders = Lock<BTreeMap<String, Vec<ParamHeader>>>;
 
 /// The kind of a request, which decides whether it may be repeated.

@@ -29,12 +29,12 @@ impl ServerRequests {
         None
     }
 
-    /// The client has responded.
+    /// Records that the client has responded.
     pub(super) fn complete(&self, id: &RawValue) {
         self.0.lock().pending.remove(id.get());
     }
 
-    /// The client has left: returns the error responses to its pending requests.
+    /// Returns the error responses to the pending requests, because the client has left.
     pub(super) fn close(&self) -> Vec<String> {
         let mut state = self.0.lock();
         state.closed = true;

@@ -40,14 +40,14 @@ use crate::{
     spooled_result::Envelope,
 };
 
-/// Attempts of a repeatable request whose connection breaks.
+/// The maximum number of attempts of a repeatable request whose connection breaks.
 const MAX_ATTEMPTS: u32 = 3;
-/// Attempts of a request with another token.
+/// The maximum number of attempts of a request with another token.
 const MAX_LOGINS: u32 = 2;
 /// The code that other clients use for a lost connection.
 const CONNECTION_CLOSED: i64 = -32000;
-/// The standalone stream is reopened for as long as the client is there: by it the bridge notices a
-/// restart of the gateway while the client is idle.
+/// The standalone stream is reopened for as long as the client is connected: through it, the bridge notices a restart
+/// of the gateway while the client is idle.
 const RECONNECT: ReconnectPolicy = ReconnectPolicy {
     backoff: Backoff { first: Duration::from_millis(100), max: Duration::from_secs(3) },
     max_failures: None,
@@ -167,7 +167,7 @@ impl Upstream {
         }
     }
 
-    /// Passes the response on to the client, after learning from it what later requests need.
+    /// Passes the response on to the client, after recording the parts of it that later requests need.
     async fn respond(
         &self,
         request: &BridgedRequest,

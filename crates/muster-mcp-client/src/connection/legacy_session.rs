@@ -13,11 +13,11 @@ use tracing::debug;
 use super::UpstreamConnection;
 use crate::{error::TransportError, peer::Peer};
 
-/// How long an upstream may take to respond to `initialize` before it is taken for a modern one only.
+/// How long an upstream may take to respond to `initialize` before it is considered modern only.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl UpstreamConnection {
-    /// The upstream in the era for the requests of a client.
+    /// The upstream in the era that the client of a request speaks.
     pub(super) async fn peer_for(&self, cx: CallContext<'_>) -> &Arc<Peer> {
         match cx.client.era() {
             Some(ProtocolEra::Legacy) => self.legacy_peer().await.unwrap_or(&self.peer),
@@ -25,15 +25,15 @@ impl UpstreamConnection {
         }
     }
 
-    /// The upstream in the legacy era; begins the session at the first use.
+    /// Returns the upstream in the legacy era, and begins the session on first use.
     pub(super) async fn legacy_peer(&self) -> Option<&Arc<Peer>> {
         let session = self.legacy.as_ref()?;
         let begun = session.get_or_try_init(|| Box::pin(self.begin_legacy_session())).await;
         begun.ok()?.as_ref()
     }
 
-    /// Begins the session; `None` if the upstream has none. A failure that may pass is an error, and the
-    /// next request tries again.
+    /// Begins the session; `None` if the upstream has none. A temporary failure is an error, and the next request tries
+    /// again.
     async fn begin_legacy_session(&self) -> Result<Option<Arc<Peer>>, TransportError> {
         let name = &*self.peer.router.name;
         let begun = timeout(INITIALIZE_TIMEOUT, self.peer.in_legacy_session()).await;

@@ -1,4 +1,4 @@
-//! Subscriptions to updates of single resources, in the way of the era.
+//! Subscriptions to updates of single resources, by the mechanism of the era.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl UpstreamConnection {
-    /// Subscribes to a resource. If the upstream does not do so in the modern era, its legacy era is tried.
+    /// Subscribes to a resource. If the upstream does not support that in the modern era, falls back to the legacy era.
     pub(super) async fn subscribe(
         &self,
         peer: &Arc<Peer>,

@@ -1,7 +1,7 @@
 //! One HTTP connection to an upstream, driven by the task that uses it.
 //!
-//! A task of its own for each connection would cost two wake-ups per request. A connection is given to a
-//! task only for a response that outlives its request, such as an event stream.
+//! A separate task for each connection would cost two wake-ups per request. A task drives a connection only for a
+//! response that outlives its request, such as an event stream.
 
 use std::{
     fmt,
@@ -31,10 +31,10 @@ use crate::{
     spool::{Payload, Spool},
 };
 
-/// How long a connection may be idle where the upstream does not say.
+/// How long a connection may be idle if the upstream does not state it.
 pub(super) const MAX_KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// How often another thread uses a connection, which wakes that of its runtime for each response, before it opens one of
-/// its own instead.
+/// How often another thread may use a connection before it opens its own instead: each response wakes the thread whose
+/// runtime has the connection.
 pub(super) const MAX_LENT: u8 = 8;
 const MARGIN: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -50,7 +50,7 @@ pub(crate) struct HttpConnection {
     /// How long it may be idle.
     keep_alive: Duration,
     idle_since: Instant,
-    /// The thread that opened it, whose runtime may be the one that it wakes.
+    /// The thread that opened it, whose runtime may be the one that responses wake.
     thread: ThreadId,
     /// How often another thread has used it.
     lent: u8,
@@ -80,8 +80,8 @@ impl HttpConnection {
         Ok(Self { sender, driver, keep_alive, idle_since, thread, lent: 0, header: None })
     }
 
-    /// Learns from a response how long the upstream keeps the connection. A request that is sent as the upstream closes it
-    /// would be lost, so it is not used in the last second.
+    /// Reads from a response how long the upstream keeps the connection open. A request that is sent while the upstream
+    /// closes it would be lost, so the connection is not used in its last second.
     pub(super) fn learn(&mut self, headers: &HeaderMap) {
         if let Some(value) = headers.get(KEEP_ALIVE) {
             let value = value.to_str().unwrap_or_default();
@@ -92,12 +92,12 @@ impl HttpConnection {
         }
     }
 
-    /// The connection becomes idle.
+    /// Marks the connection as idle.
     pub(super) fn rest(&mut self) {
         self.idle_since = Instant::now();
     }
 
-    /// Whether a thread opened it.
+    /// Whether `thread` opened it.
     pub(super) fn is_of(&self, thread: ThreadId) -> bool {
         self.thread == thread
     }
@@ -118,7 +118,7 @@ impl HttpConnection {
         self.sender.is_closed()
     }
 
-    /// Reads what arrived while the connection was idle; returns whether it is still open.
+    /// Reads bytes that arrived while the connection was idle; returns whether it is still open.
     pub(super) fn is_open(&mut self) -> bool {
         poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         !self.is_closed()
@@ -146,9 +146,9 @@ impl HttpConnection {
     }
 }
 
-/// Drives a connection while something waits for it.
+/// Drives a connection while waiting for `work`, which depends on it.
 ///
-/// Only the driver can complete the work, which is polled again after it. So the work is given no waker: it
+/// Only the driver can complete the work, and the work is polled again after the driver. So the work gets no waker: it
 /// would schedule this very task once more for each response.
 async fn driven<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
@@ -209,7 +209,8 @@ impl Exchange {
         }
     }
 
-    /// The response to be read later, and the connection to be released then.
+    /// Returns the response to be read later, and the connection to be released then. A task drives the connection from
+    /// now on.
     pub(crate) fn detach(self, tasks: &TaskTracker) -> (Response<Incoming>, HttpConnection) {
         let Self { response, mut connection } = self;
         connection.detach(tasks);

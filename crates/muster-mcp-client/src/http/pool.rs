@@ -34,8 +34,8 @@ const MAX_IDLE: usize = 64;
 /// How long a new connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The header of requests to an address, if there is one: by it a gateway knows the clients of its own user. It is never
-/// sent to another address.
+/// Returns the header of requests to an address, if there is one: a gateway recognizes the clients of its own user by
+/// it. It is never sent to another address.
 pub type AddressHeader = fn(SocketAddr) -> Option<(HeaderName, HeaderValue)>;
 
 /// How requests are authorized.
@@ -49,7 +49,7 @@ pub(crate) enum Authorization {
     Login(Arc<dyn LoginProvider>),
 }
 
-/// The idle connections to one upstream, and what each of its requests carries.
+/// The idle connections to one upstream, and the parts that all requests to it share.
 #[derive(Debug)]
 pub(crate) struct Pool {
     dialer: Dialer,
@@ -57,7 +57,7 @@ pub(crate) struct Pool {
     /// Finds the address of each new connection, if it is not that of the URL.
     locator: Option<Arc<dyn UpstreamLocator>>,
     address_header: Option<AddressHeader>,
-    /// The value of `Host`; a proxy may expect another one than the URL has.
+    /// The value of `Host`; a proxy may expect another value than the URL's.
     host: HeaderValue,
     /// The headers that the user configured.
     headers: HeaderMap,
@@ -271,8 +271,8 @@ impl Pool {
 }
 
 impl IdleConnections {
-    /// An open connection: if possible one of this thread. There are never more connections than requests needed at once,
-    /// on whatever threads: an upstream may serve only a few.
+    /// Takes an open connection, if possible one of this thread. Connections of other threads are used as well, so that
+    /// there are never more than the concurrent requests need: an upstream may serve only a few.
     fn take(&self) -> Option<HttpConnection> {
         let here = thread::current().id();
         let mut idle = self.connections.lock();
@@ -281,7 +281,7 @@ impl IdleConnections {
             let at = own.or(idle.len().checked_sub(1))?;
             let mut connection = idle.remove(at);
             if own.is_none() && !connection.lend() {
-                // One of this thread replaces it.
+                // This thread opens its own connection in place of it.
                 return None;
             }
             if !connection.is_expired() && connection.is_open() {
@@ -306,7 +306,7 @@ async fn sweep(idle: Weak<IdleConnections>) {
     }
 }
 
-/// Only messages are worth the start of an upstream.
+/// Only messages start an upstream that is not running.
 fn need(method: &Method) -> Need {
     if *method == Method::POST { Need::Message } else { Need::Listen }
 }

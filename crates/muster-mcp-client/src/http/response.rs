@@ -1,4 +1,4 @@
-//! HTTP responses: their media type, their body, and what a failure status means.
+//! HTTP responses: their media type, their body, and the meaning of a failure status.
 
 use std::sync::Arc;
 

@@ -8,14 +8,14 @@ use tracing::debug;
 use super::session::{HttpSession, SessionId, StreamCursor};
 use crate::{error::TransportError, http::sse::EventReader, spool::Payload};
 
-/// Handles what happens on a standalone stream.
+/// Handles the events of a standalone stream.
 pub(crate) trait StreamHandler: Send + Sync {
     /// Waits until requests may be sent.
     fn ready(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// The stream is open.
+    /// Called when the stream is open.
     fn opened(&self) {}
 
     /// Handles a message.
@@ -24,22 +24,22 @@ pub(crate) trait StreamHandler: Send + Sync {
     /// Replaces a lost session.
     fn renew(&self, stale: &SessionId) -> impl Future<Output = Result<(), TransportError>> + Send;
 
-    /// The stream broke off and cannot be resumed: messages may have been missed.
+    /// Called when the stream broke off and cannot be resumed: messages may have been missed.
     fn missed_messages(&self) {}
 }
 
-/// When a standalone stream is reopened.
+/// When and how often a standalone stream is reopened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReconnectPolicy {
     pub(crate) backoff: Backoff,
-    /// Gives up after so many failures in a row.
+    /// The number of failures in a row after which to give up; `None` to retry for ever.
     pub(crate) max_failures: Option<u32>,
-    /// Whether to retry without a login; another request obtains it.
+    /// Whether to keep retrying while there is no login; another request obtains it.
     pub(crate) retry_unauthorized: bool,
 }
 
-/// Keeps the standalone stream open until the upstream proves to have none, or until it cannot be
-/// reached as often as the policy says. Returns why it stopped.
+/// Keeps the standalone stream open until the upstream turns out to have none, or until it has been unreachable as
+/// often as the policy allows. Returns why it stopped.
 pub(crate) async fn listen(
     session: &Arc<HttpSession>,
     policy: ReconnectPolicy,
@@ -87,7 +87,7 @@ pub(crate) async fn listen(
     }
 }
 
-/// Handles messages until the stream ends; whether there were any.
+/// Handles messages until the stream ends; returns whether there were any.
 async fn drain(
     mut events: EventReader,
     cursor: &mut StreamCursor,

@@ -1,9 +1,8 @@
 //! A streamable-HTTP session with an upstream: the one implementation that the gateway's connections and
 //! the bridge share.
 //!
-//! Every message is an HTTP request of its own, answered by one JSON document or by an event stream. A
-//! legacy upstream may assign a session id. An event stream that breaks off is resumed after its last
-//! event id; see [`ResponseStream`].
+//! Every message is a separate HTTP request, answered by one JSON document or by an event stream. A legacy upstream may
+//! assign a session id. An event stream that breaks off is resumed after its last event id; see [`ResponseStream`].
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -49,7 +48,7 @@ const CONNECT_BACKOFF: Backoff =
 pub(crate) const STREAM_BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(250), max: Duration::from_secs(30) };
 
-/// Sleeps before a retry. Connections that were lost together are not opened again together.
+/// Sleeps before a retry, with jitter: connections that were lost together are not reopened together.
 pub(crate) async fn pause(backoff: Backoff, retries: u32) {
     let random = getrandom::u64().unwrap_or_default();
     sleep(backoff.jittered(retries.into(), random)).await;
@@ -137,7 +136,7 @@ impl HttpSession {
         self.id.lock().clone()
     }
 
-    /// Begins a new session with what the upstream returned to `initialize`.
+    /// Begins a new session with the id and the version that the upstream returned to `initialize`.
     pub(crate) fn begin(&self, id: Option<HeaderValue>, version: Option<&str>) {
         let version = version.and_then(|version| HeaderValue::from_str(version).ok());
         let mut current = self.id.lock();
@@ -367,7 +366,7 @@ impl StreamCursor {
         self.last_event_id.is_some()
     }
 
-    /// Sleeps before the next attempt: as long as the upstream demands, else as `backoff` has it.
+    /// Sleeps before the next attempt: as long as the upstream demands, else as long as `backoff` says.
     pub(crate) async fn pause(&self, backoff: Backoff, failures: u32) {
         pause(Backoff { first: self.retry.unwrap_or(backoff.first), ..backoff }, failures).await;
     }

@@ -43,7 +43,7 @@ pub(crate) struct SseParser {
     buffer: Vec<u8>,
     /// The start of the next line.
     begin: usize,
-    /// Up to here there is no further line end.
+    /// The buffer contains no further line end up to here.
     scanned: usize,
     /// The last line ended with a carriage return: a line feed that follows belongs to it.
     after_return: bool,
@@ -134,7 +134,7 @@ impl SseParser {
         }
     }
 
-    /// Spools what has arrived of a long event whose line is incomplete.
+    /// Spools the received part of a long event whose line is incomplete.
     fn spool_partial_line(&mut self) -> Result<(), SpoolError> {
         let line = self.buffer.get(self.begin..).unwrap_or_default();
         let size = line.len() + self.event.data.len();

@@ -14,9 +14,9 @@ pub(super) struct Accepts {
     pub(super) events: bool,
 }
 
-/// The media types that the client accepts; everything if it does not say.
+/// The media types that the client accepts; all of them if it sends no `Accept` header.
 pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
-    // What nearly every client sends.
+    // The fast path: nearly every client sends this value.
     if headers.get(header::ACCEPT).is_some_and(|value| value == BOTH) {
         return Accepts { json: true, events: true };
     }
@@ -38,8 +38,8 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
     if is_given { accepts } else { Accepts { json: true, events: true } }
 }
 
-/// Whether a `GET` is not from a client of the protocol, but from a program that looks whether the gateway is
-/// there: it names neither a session nor a protocol version nor event streams.
+/// Whether a `GET` does not come from an MCP client, but from a program that checks whether the gateway is up: it names
+/// neither a session nor a protocol version nor event streams.
 pub(super) fn is_plain_get(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter();
     let mut ranges = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));

@@ -13,12 +13,12 @@ use tokio::time::{Instant, Sleep};
 
 use super::connections::{InService, StandingStream};
 
-/// A source of events. Dropping it cancels what produces them.
+/// A source of events. Dropping it cancels the work that produces them.
 pub(super) trait EventSource: Send {
     /// The next event, framed; `None` after the last.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
 
-    /// What the source stands for if it has no end of its own; none if it answers a request.
+    /// The kind of a stream without an end of its own; `None` for the response to a request.
     fn standing(&self) -> Option<StandingStream> {
         None
     }

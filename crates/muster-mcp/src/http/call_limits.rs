@@ -15,8 +15,9 @@ use crate::lock::Lock;
 /// The number of callers without a running call whose rate is remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Who is limited: a user, or the clients at an address that are not logged in. Their sessions do not count
-/// for themselves: a client can begin a new one with every call. Operators are not limited by what agents do.
+/// The key that calls are limited by: a user, or all clients at an address that are not logged in. Sessions have no
+/// limit of their own, because a client could begin a new session with every call. Operators are counted apart from
+/// agents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallerKey {
     User(Arc<str>),
@@ -46,12 +47,12 @@ pub(super) struct CallLimits {
 #[derive(Debug)]
 struct Calls {
     running: usize,
-    /// How many calls may begin at once, as of `counted`: a second's worth at most.
+    /// The tokens in the bucket as of `counted`: at most the calls of one second.
     tokens: f64,
     counted: Instant,
 }
 
-/// A running call, until it is dropped.
+/// The place of a running call, until it is dropped.
 #[derive(Debug)]
 pub(super) struct CallPlace {
     limits: Arc<CallLimits>,
@@ -92,12 +93,12 @@ struct FurtherCalls {
 impl CallCounter for FurtherCalls {
     fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>> {
         Box::pin(async move {
-            // The rate first: a call that waits for another one to end is made, too.
+            // The rate first: a call that then has to wait for another one to end counts towards the rate.
             self.limits.count_at(Instant::now(), &self.key)?;
             if let Some(shared) = &self.shared
                 && let Err(too_many) = shared.begin(&self.key).await
             {
-                // The call is tried again, and is one call.
+                // The call will be retried, and must be counted only once.
                 self.limits.give_back(&self.key);
                 return Err(too_many.into());
             }
@@ -148,7 +149,7 @@ impl CallLimits {
 
     fn begin_at(self: &Arc<Self>, now: Instant, key: CallerKey) -> Result<CallPlace, TooMany> {
         self.with_caller(now, key.clone(), |calls| {
-            // A request that is refused for another one that runs does not use up the rate.
+            // A request that is refused because others are running does not count towards the rate.
             calls.check_place(self.concurrent)?;
             calls.count(now, self.per_second)?;
             calls.running += 1;
@@ -157,12 +158,12 @@ impl CallLimits {
         Ok(CallPlace { limits: Arc::clone(self), key })
     }
 
-    /// Counts a call of a second.
+    /// Counts a call towards the rate limit.
     fn count_at(&self, now: Instant, key: &CallerKey) -> Result<(), TooMany> {
         self.with_caller(now, key.clone(), |calls| calls.count(now, self.per_second))
     }
 
-    /// Takes back that a call was counted.
+    /// Undoes the counting of a call.
     fn give_back(&self, key: &CallerKey) {
         if let Some(calls) = self.callers.lock().get_mut(key) {
             calls.tokens = (calls.tokens + 1.0).min(f64::from(self.per_second));
@@ -179,7 +180,7 @@ impl CallLimits {
         Ok(CallPlace { limits: Arc::clone(self), key })
     }
 
-    /// Changes what is known of one caller.
+    /// Applies a change to the calls of one caller.
     fn with_caller<T>(
         &self,
         now: Instant,
@@ -198,12 +199,12 @@ impl CallLimits {
 }
 
 impl Calls {
-    /// Checks that a further call may run; any number if the limit is 0.
+    /// Checks that a further call may run; a limit of 0 allows any number.
     const fn check_place(&self, limit: usize) -> Result<(), TooMany> {
         if limit > 0 && self.running >= limit { Err(TooMany::AtATime(limit)) } else { Ok(()) }
     }
 
-    /// Counts a call that begins now; any number if the limit is 0.
+    /// Counts a call that begins now; a limit of 0 allows any number.
     fn count(&mut self, now: Instant, limit: u32) -> Result<(), TooMany> {
         if limit == 0 {
             return Ok(());
@@ -212,7 +213,7 @@ impl Calls {
         let earned = (now - self.counted).as_secs_f64() * most;
         (self.tokens, self.counted) = ((self.tokens + earned).min(most), now);
         if self.tokens < 1.0 {
-            // A little more than that, so that rounding does not refuse the next attempt.
+            // A little longer, so that rounding does not refuse the next attempt.
             let after =
                 Duration::from_secs_f64((1.0 - self.tokens) / most) + Duration::from_micros(1);
             return Err(TooMany::PerSecond { limit, after });
@@ -282,7 +283,7 @@ mod tests {
         };
         tokio::time::advance(pause).await;
         assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);
-        // A request that is refused is not made.
+        // A refused request does not count towards the rate.
         tokio::time::advance(pause).await;
         assert_eq!(limits.begin(|| key("192.0.2.1", None)).unwrap_err(), TooMany::AtATime(1));
         assert_eq!(counter.begin().await.unwrap_err().retry, CallRetry::WhenOneEnds);

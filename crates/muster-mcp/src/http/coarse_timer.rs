@@ -24,8 +24,8 @@ pub(super) fn interval_for(limit: Duration) -> Interval {
     ticks
 }
 
-/// Waits for a future within a time limit; `None` if that is over. The limit begins when the future is first pending: what
-/// is ready at once costs no look at the clock.
+/// Waits for a future with a timeout; `None` if it times out. The timeout begins when the future is first pending, so a
+/// future that is ready at once does not read the clock.
 pub(super) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let (mut future, mut deadline) = (pin!(future), None);
     poll_fn(|cx| {

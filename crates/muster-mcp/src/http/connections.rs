@@ -1,9 +1,9 @@
 //! The open connections: how many, of which peers, and which of them make room for new ones.
 //!
-//! A connection without a request in service or a response to read is closed when another needs its place, so that silent
-//! clients cannot keep others out. Without such a connection the newest event stream makes room on which no client waits for
-//! a response: in a flood of streams that is one of the flood. Beyond the limit a few connections are still accepted, to
-//! answer `/health`, and to tell other clients that the server is busy.
+//! A connection without a request in service or a response to read is closed when another needs its place, so that
+//! silent clients cannot keep others out. If there is none, the newest event stream on which no client waits for a
+//! response is closed: in a flood of streams, it is part of the flood. A few connections beyond the limit are still
+//! accepted, to answer `/health` and to tell other clients that the server is busy.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::lock::Lock;
 /// The number of connections beyond the limit.
 const RESERVE: usize = 32;
 
-/// How long a client may read nothing of its response before another may have its place.
+/// How long a client may stop reading its response before another connection may take its place.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Counts the connections and sessions of a server.
@@ -104,32 +104,32 @@ pub(super) struct ConnectionPlace {
     pub(super) evicted: CancellationToken,
 }
 
-/// The activity of a connection: the requests that it serves, and whether the client is still to read a response.
+/// The activity of a connection: the requests that it serves, and whether its client has yet to read a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Busy(Arc<Activity>);
 
 #[derive(Debug, Default)]
 struct Activity {
     requests: AtomicUsize,
-    /// Since when the socket takes no further bytes; `None` if it does.
+    /// Since when the socket accepts no further bytes; `None` if it accepts them.
     blocked: Lock<Option<Instant>>,
     is_blocked: AtomicBool,
-    /// The event stream that the connection carries, if its client can do without it.
+    /// The event stream without an end of its own that the connection carries, if there is one.
     standing: Lock<Option<StandingStream>>,
     is_standing: AtomicBool,
 }
 
-/// An event stream that is open until somebody closes it.
+/// An event stream without an end of its own.
 #[derive(Debug)]
 pub(super) enum StandingStream {
-    /// It tells of changes.
+    /// It carries change notifications.
     Changes,
-    /// It carries all messages of a session, also responses.
+    /// It carries all messages of a session, including responses.
     Session(Arc<HttpSession>),
 }
 
 impl StandingStream {
-    /// Whether the client waits for no response on it.
+    /// Whether its client waits for no response on it.
     fn is_quiet(&self) -> bool {
         match self {
             Self::Changes => true,
@@ -148,7 +148,7 @@ impl Busy {
         InService(self.clone())
     }
 
-    /// Whether the connection may be closed for another one.
+    /// Whether the connection may be closed to make room for another one.
     pub(super) fn makes_room(&self) -> bool {
         self.is_idle() || self.is_quiet()
     }
@@ -159,14 +159,14 @@ impl Busy {
             && self.0.standing.lock().as_ref().is_some_and(StandingStream::is_quiet)
     }
 
-    /// The socket takes no bytes now, and some are left.
+    /// Records that the socket accepts no bytes now, although some are left.
     pub(super) fn write_blocked(&self) {
         if !self.0.is_blocked.swap(true, Ordering::Relaxed) {
             *self.0.blocked.lock() = Some(Instant::now());
         }
     }
 
-    /// The socket has taken bytes.
+    /// Records that the socket has accepted bytes.
     pub(super) fn write_proceeded(&self) {
         if self.0.is_blocked.load(Ordering::Relaxed) {
             self.0.is_blocked.store(false, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Busy {
 }
 
 impl InService {
-    /// The request has become an event stream that is open until somebody closes it.
+    /// Records that the request has become an event stream without an end of its own.
     pub(super) fn stands(&self, stream: StandingStream) {
         *self.0.0.standing.lock() = Some(stream);
         self.0.0.is_standing.store(true, Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl Connections {
         Arc::new(Self { limit: limit.max(1), counter, table: Lock::default() })
     }
 
-    /// A place for a new connection of a peer; `None` if there is none at all.
+    /// Returns a place for a new connection of a peer; `None` if even the reserve is used up.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let peer = peer_of(address);
         let mut table = self.table.lock();
@@ -238,13 +238,13 @@ impl Connections {
         Some(ConnectionPlace { connections: Arc::clone(self), id, peer, service, busy, evicted })
     }
 
-    /// Closes an idle connection: the system has no descriptors left.
+    /// Closes an idle connection, because the system has no descriptors left.
     pub(super) fn make_room(&self) {
         self.table.lock().evict(None);
     }
 
-    /// Whether a peer has as many connections as one may have. Local clients and those behind a proxy
-    /// on this machine cannot be told apart.
+    /// Whether a peer has used up its share of the connections. Loopback peers have no such limit, because local
+    /// clients and clients behind a proxy on this machine cannot be told apart.
     fn has_share(&self, table: &Table, peer: IpAddr) -> bool {
         let share = (self.limit / 2).max(1);
         !peer.is_loopback() && table.by_peer.get(&peer).is_some_and(|open| *open >= share)
@@ -252,8 +252,9 @@ impl Connections {
 }
 
 impl Table {
-    /// Closes the oldest idle connection, or else the newest one with a quiet stream, of a peer: by default of the one with
-    /// the most connections, or else of any. In a flood of connections the search ends with the first ones.
+    /// Closes the oldest idle connection, or else the newest one with a quiet stream, of the peer `of`. Without
+    /// `of`, each of the two searches tries the peer with the most connections, then all others. In a flood of
+    /// connections, the search ends with the first ones.
     fn evict(&mut self, of: Option<IpAddr>) -> bool {
         let most = self.by_peer.iter().max_by_key(|(_, open)| **open).map(|(peer, _)| *peer);
         let is_of = |open: &&OpenConnection, peer: Option<IpAddr>| {
@@ -293,7 +294,8 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// The peer of an address: IPv6 hosts have whole networks of addresses.
+/// Returns the peer that an address belongs to. An IPv6 peer is a /64 network, because a host has a whole network of
+/// addresses.
 pub(super) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -341,7 +343,7 @@ mod tests {
         reading.busy.write_blocked();
         assert_eq!(connections.admit(local).unwrap().service, Service::HealthOnly);
         assert!(!reading.evicted.is_cancelled());
-        // Nobody waits for ever for a client that does not read.
+        // A client that does not read loses its place after a while.
         assert!(reading.busy.is_idle_at(Instant::now() + READ_TIMEOUT));
         reading.busy.write_proceeded();
         assert_eq!(connections.admit(local).unwrap().service, Service::Full);

@@ -1,6 +1,6 @@
 //! The events of a response stream, stored so that its client can resume it at any replica.
 //!
-//! An event is in a log of the shared state before it is sent. The request is served by a task of its own, so that it
+//! Each event is stored in a log of the shared state before it is sent. A separate task serves the request, so that it
 //! continues while its client is away. A resumed stream is read from the log, at any replica.
 
 use std::{
@@ -39,17 +39,17 @@ use crate::{
 
 /// The bounds of a log.
 const LIMITS: LogLimits = LogLimits { length: 256, ttl: Duration::from_secs(300) };
-/// How often the TTL of a log begins again while its request is served.
+/// The interval at which the TTL of a log is renewed while its request is served.
 const RENEWAL: Duration = Duration::from_secs(100);
 /// The largest event in a log.
 const MAX_EVENT: usize = 4 * 1024 * 1024;
-/// The bytes of all messages in a log. There is always room for a response.
+/// The maximum size of all messages in a log together. There is always room for a response.
 const MAX_MESSAGES: usize = 4 * 1024 * 1024;
-/// The events that a client may fall behind before its request waits.
+/// The number of events that a client may fall behind before its request waits.
 pub(super) const QUEUE: usize = 64;
 /// How long a request continues for a client that is away, unless it resumes the stream.
 const RESUME_WINDOW: Duration = Duration::from_secs(30);
-/// How long a client may seem away after the shared state was not available: its stream has to be noted again.
+/// How long a client may seem away after an outage of the shared state, until its stream is recorded again.
 const WATCH_AGAIN: Duration = Duration::from_secs(7);
 /// The delays between attempts to store a response whose client is away.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
@@ -96,7 +96,7 @@ impl EventLog {
         Some(Self { app, session, link, request, stream, is_primed, position: 0, messages })
     }
 
-    /// Serves the request in a task of its own, and returns its events.
+    /// Serves the request in a separate task, and returns its events.
     pub(super) fn serve(self, events: ResponseEvents) -> Box<dyn EventSource> {
         let (client, received) = mpsc::channel(QUEUE);
         let tasks = self.app.tasks.clone();
@@ -139,7 +139,7 @@ impl EventLog {
         self.finish(None, &client).await;
     }
 
-    /// Begins the log, once. An event can be resumed from only if the id of the request is known.
+    /// Creates the log on first use. A client can resume only if the id of the request is stored.
     async fn open(&mut self) -> Result<(), StoreError> {
         if self.position > 0 {
             return Ok(());
@@ -156,14 +156,14 @@ impl EventLog {
         }
         let appended = self.append(entry(MESSAGE, line)).await.inspect_err(not_stored);
         if appended.is_err() {
-            // It may have been appended: no other entry has this position.
+            // It may have been appended nevertheless: no other entry may take this position.
             self.position += 1;
         }
         appended.is_ok().then_some(self.position)
     }
 
-    /// Stores the end of the stream, and sends the response if there is one. A client that is away finds it in the log,
-    /// and nowhere else: it is stored as soon as that is possible.
+    /// Stores the end of the stream, and sends the response if there is one. A client that is away can only find it in
+    /// the log, so storing it is retried.
     async fn finish(mut self, response: Option<&[u8]>, client: &mpsc::Sender<Bytes>) {
         let last = match response {
             None => vec![END],
@@ -230,7 +230,7 @@ async fn serve(
             biased;
             next = poll_fn(|cx| events.poll_next(cx)) => next,
             () = cut.cancelled(), if !is_cut => {
-                // The request is polled again, and answers.
+                // The next poll lets the request respond with an error.
                 is_cut = true;
                 continue;
             }
@@ -250,7 +250,7 @@ async fn serve(
     }
 }
 
-/// Begins the TTL of a log again, for as long as its request is served.
+/// Renews the TTL of a log for as long as its request is served.
 async fn renew(link: Arc<dyn ReplicaLink>, key: String, request: Raw) -> Infallible {
     loop {
         sleep(RENEWAL).await;
@@ -264,13 +264,13 @@ async fn renew(link: Arc<dyn ReplicaLink>, key: String, request: Raw) -> Infalli
     }
 }
 
-/// Stores the id of the request of a log, which outlives it.
+/// Stores the id of a log's request. It outlives the log.
 async fn put_request(link: &dyn ReplicaLink, key: &str, request: &Raw) -> Result<(), StoreError> {
     let id = request.get().as_bytes().to_vec();
     link.state().put(&request_key(key), id, LIMITS.ttl + RENEWAL).await
 }
 
-/// Waits until the client is away and does not return.
+/// Waits until the client has been away for too long.
 async fn client_abandoned(
     link: Arc<dyn ReplicaLink>,
     key: String,
@@ -293,7 +293,7 @@ async fn client_abandoned(
                 false
             }
             Ok(None) => *session.streams.borrow() == 0,
-            // Nothing is known about the client.
+            // It is unknown whether the client is away.
             Err(_) => false,
         };
         if is_away || Instant::now() >= end {
@@ -333,7 +333,7 @@ impl StoredMessages {
     }
 }
 
-/// Events that a task sends.
+/// Events that another task sends.
 pub(super) struct Received(pub(super) mpsc::Receiver<Bytes>);
 
 impl EventSource for Received {
@@ -347,7 +347,7 @@ pub(super) fn key(session: &str, stream: &str) -> String {
     format!("events:{}:{stream}", digest(session))
 }
 
-/// The key of the id of the request of a log. It is not an entry: a log drops its first ones.
+/// The key of the id of a log's request. The id is not an entry, because a log drops its first entries.
 pub(super) fn request_key(log: &str) -> String {
     format!("request:{log}")
 }
@@ -387,7 +387,7 @@ mod tests {
         let mut stored = StoredMessages::default();
         assert!(stored.add(MAX_MESSAGES - 10) && stored.add(10) && !stored.add(1));
         let mut stored = StoredMessages::default();
-        // What the log has dropped does not count.
+        // Messages that the log has dropped do not count.
         for _ in 0..10_000 {
             assert!(stored.add(MAX_MESSAGES / 300));
         }

@@ -81,7 +81,8 @@ impl Exchange {
         responses::events(EventStream::new(source, keep_alive))
     }
 
-    /// `silence` is how long the client may wait, from the first poll that is pending.
+    /// Polls for the first event. `silence` is the end of the keep-alive interval, which starts with the first poll
+    /// that is pending.
     fn poll_first(
         &mut self,
         silence: &mut Option<CoarseDeadline>,

@@ -33,7 +33,7 @@ impl Listeners {
         OpenListener { listeners: Arc::clone(self), number, ended }
     }
 
-    /// The callers with open subscriptions, and what ends each.
+    /// The callers with open subscriptions, each with the token that ends the subscription.
     pub(super) fn all(&self) -> Vec<(Caller, CancellationToken)> {
         self.open.lock().values().cloned().collect()
     }

@@ -57,13 +57,13 @@ pub struct HttpOptions {
     pub health: HealthCheck,
     /// The response of `/ready`: whether load balancers should send requests yet.
     pub ready: HealthCheck,
-    /// Finds out who is calling; without it everyone is the one local caller.
+    /// Authenticates callers; without it, all requests are those of the local caller.
     pub guard: Option<Arc<dyn Authenticator>>,
     /// Web pages outside of the protocol, without authentication.
     pub pages: Vec<Arc<dyn WebPages>>,
-    /// This replica among others that serve the same clients; none if it is the only one.
+    /// This replica among others that serve the same clients; `None` if it is the only one.
     pub replica: Option<Arc<dyn ReplicaLink>>,
-    /// The clock by whose seconds the calls at all replicas together are counted.
+    /// The clock whose seconds are the windows of the rate limit that all replicas share.
     pub wall_clock: WallClock,
     /// Counts connections.
     pub connections: Arc<ConnectionCounter>,
@@ -71,7 +71,7 @@ pub struct HttpOptions {
     pub threads: ThreadPool,
     /// How long pending requests may take at shutdown.
     pub grace: Duration,
-    /// Ends the grace period.
+    /// Notified to end the grace period early.
     pub hasten: Arc<Notify>,
     /// Called before requests are cut off.
     pub on_cut: Arc<dyn Fn() + Send + Sync>,

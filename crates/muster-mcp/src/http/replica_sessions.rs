@@ -1,8 +1,8 @@
 //! Sessions that every replica of the gateway can serve.
 //!
-//! A session is a record in the shared state, which each request in it reads: one round trip. What a request changes is
-//! stored before its response is sent. Messages that belong to a request which another replica serves (a cancellation,
-//! the response to an input request) are sent there.
+//! A session is a record in the shared state. Each request of the session reads it, which takes one round trip. The
+//! changes that a request makes are stored before its response is sent. Messages for a request that another replica
+//! serves (a cancellation, the response to an input request) are forwarded to that replica.
 
 use std::{
     collections::BTreeSet,
@@ -43,7 +43,7 @@ const TOPIC: &str = "session";
 /// The longest session id that is looked up.
 const MAX_ID: usize = 64;
 
-/// The largest record of a session: what its client says about itself, and its subscriptions.
+/// The largest record of a session: its client's description of itself, and its subscriptions.
 const MAX_RECORD: usize = 64 * 1024;
 
 /// The largest response to an input request that is sent to another replica.
@@ -52,10 +52,10 @@ const MAX_ANSWER: usize = 4 * 1024 * 1024;
 /// How long a session is stored before its client uses it: a flood of `initialize` must not fill the shared state.
 const UNESTABLISHED_TTL: Duration = Duration::from_secs(60);
 
-/// The number of sessions in use whose records are kept at a time.
+/// The number of session records that are renewed concurrently.
 const KEPT_AT_A_TIME: usize = 16;
 
-/// How often a change is applied again because another replica was faster.
+/// The maximum number of attempts to apply a change that conflicts with changes by other replicas.
 const MAX_ATTEMPTS: usize = 8;
 
 /// The sessions of all replicas.
@@ -67,7 +67,7 @@ pub(super) struct ReplicaSessions {
     ttl: Duration,
 }
 
-/// Why other replicas do not learn something about a session.
+/// Why a change of a session, or a response for it, does not reach other replicas.
 #[derive(Debug, Error)]
 pub(super) enum ShareError {
     #[error("{0}")]
@@ -83,7 +83,7 @@ pub(super) enum ShareError {
 struct SessionRecord {
     /// The subject of its caller.
     subject: String,
-    /// The name by which a caller without a login owns what is private to it.
+    /// The name under which a caller without a login owns its private state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
     capabilities: Raw,
@@ -173,17 +173,17 @@ impl ReplicaSessions {
             return Ok(());
         }
         let known = app.sessions.find(id, caller);
-        // Before the record is read: what changes meanwhile is newer.
+        // Read before the record, so that changes made in the meantime count as newer.
         let version = known.as_ref().map(|session| session.state.shared_version());
         match self.read(id).await {
-            // It has ended, or its record is of no use: the client begins another one.
+            // It has ended, or its record is unusable: the client must begin another session.
             Ok(None) | Err(StoreError::Unreadable) => app.sessions.end(id),
             Ok(Some(record)) if record.subject == *caller.subject => {
                 let adopted = || app.sessions.adopt(id, caller, record.session.as_deref(), address);
                 let session = known.unwrap_or_else(adopted);
                 load(app, &session, &record, version.unwrap_or(Some(SharedVersion::default())));
             }
-            // It belongs to somebody else.
+            // It belongs to another caller.
             Ok(Some(_)) => (),
             Err(error) => {
                 tracing::debug!("session {}: {error}", log_name(id));
@@ -200,7 +200,7 @@ impl ReplicaSessions {
         stored.map(|stored| SessionRecord::decode(&stored)).transpose()
     }
 
-    /// Stores what requests changed. What cannot be stored now is stored by a later request.
+    /// Stores the changes that requests made. Changes that cannot be stored now are stored by a later request.
     pub(super) async fn save(
         &self,
         app: &Arc<App>,
@@ -215,7 +215,7 @@ impl ReplicaSessions {
         let saved = self.store(session, &saving.changes, &mut stored).await;
         let mut others = Ok(());
         if matches!(saved, Err(ShareError::TooManySubscriptions)) {
-            // Other changes have nothing to do with it.
+            // The other changes can still be stored.
             saving.changes.retain(|change| !matches!(change, SessionChange::Subscribed(_)));
             others = self.store(session, &saving.changes, &mut stored).await;
         }
@@ -225,13 +225,13 @@ impl ReplicaSessions {
         }
         drop(saving);
         if let (Err(_), Some(record)) = (&saved, stored) {
-            // What cannot be stored is undone.
+            // Undo the changes that cannot be stored.
             load(app, session, &record, session.state.shared_version());
         }
         saved
     }
 
-    /// Stores changes; `known` becomes what is stored, if that is known.
+    /// Stores changes, and sets `known` to the stored record if it becomes known.
     async fn store(
         &self,
         session: &HttpSession,
@@ -250,7 +250,7 @@ impl ReplicaSessions {
         }
         let mut attempts = 0;
         loop {
-            // The client ended it meanwhile.
+            // The client ended it in the meantime.
             let Some(stored) = state.get(&key).await? else { return Ok(()) };
             let mut record = SessionRecord::decode(&stored)?;
             *known = Some(record.clone());
@@ -277,7 +277,8 @@ impl ReplicaSessions {
         Ok(())
     }
 
-    /// Keeps sessions that are in use: their clients may only listen. Ends those that ended elsewhere.
+    /// Renews the records of sessions in use, because their clients may only listen, and ends sessions that ended
+    /// elsewhere.
     pub(super) async fn keep(&self, app: &App) {
         let in_use = app.sessions.all().into_iter().filter(|session| session.is_in_use());
         let in_use: Vec<_> = in_use.collect();
@@ -303,7 +304,7 @@ impl ReplicaSessions {
         self.link.state().remove(&key(id)).await?;
         let ended = SessionMessage::Ended { session: id.to_owned() };
         if let Err(error) = self.send(Recipient::Others, &ended).await {
-            // Other replicas find out when it is used.
+            // Other replicas notice when the session is next used.
             tracing::debug!("session {}: {error}", log_name(id));
         }
         Ok(())
@@ -341,7 +342,7 @@ impl ReplicaSessions {
     }
 }
 
-/// Applies what other replicas know about a session, if it is what it was at `version`.
+/// Applies the stored record to a session, unless the session has changed since `version`.
 fn load(
     app: &Arc<App>,
     session: &Arc<HttpSession>,
@@ -360,7 +361,7 @@ fn load(
     }
 }
 
-/// Subscribes to resources that the client subscribed to at other replicas: its stream is here.
+/// Subscribes to the resources that the client subscribed to at other replicas, because its stream is here.
 pub(super) fn resubscribe(app: &Arc<App>, session: &Arc<HttpSession>) {
     let uris = session.state.subscriptions_elsewhere();
     if uris.is_empty() {
@@ -419,7 +420,7 @@ pub(super) fn digest(id: &str) -> String {
     hex::encode(&Sha256::digest(id))
 }
 
-/// The session may exist: the client should not begin another.
+/// The response while the shared state is not available. The session may exist, so the client should not begin another.
 fn unavailable() -> Response<Body> {
     let message = "the shared storage is not available; try again";
     responses::busy(StatusCode::SERVICE_UNAVAILABLE, None, message)

@@ -22,8 +22,8 @@ const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::TRACEPARE
 pub(super) const TOOLSET: HeaderName = HeaderName::from_static("muster-toolset");
 pub(super) const MAX_TOOLSET_LENGTH: usize = 100;
 
-/// The session id that a client without a login chose, for clients that cannot hold a session. It must be long
-/// enough to be unguessable: knowing it is owning the session.
+/// The session id that a client without a login chose, for clients that cannot hold a session. It must be long enough
+/// to be unguessable: anyone who knows it can use the session.
 pub(super) fn client_session(headers: &HeaderMap) -> Option<Arc<str>> {
     let name = first(headers, CLIENT_SESSION);
     let name = name.filter(|name| CLIENT_SESSION_LENGTH.contains(&name.len()));
@@ -46,7 +46,7 @@ static ROUTING: [HeaderName; 4] = [VERSION, METHOD, NAME, TRACEPARENT];
 
 /// The headers that repeat the body.
 pub(super) fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
-    // A duplicate header is ignored: readers of the first and of the last value would differ.
+    // A duplicate header is ignored, because readers of the first and of the last value would disagree.
     let mut given: [Only<'_>; 4] = [None; 4];
     for (key, value) in headers {
         for (name, given) in ROUTING.iter().zip(&mut given) {
@@ -80,7 +80,7 @@ pub(super) fn is_modern(headers: &HeaderMap) -> bool {
     routing_headers(headers).version.is_some_and(|version| !LEGACY.contains(&version))
 }
 
-/// Whether a client of a session expects an event before the first message, without data: since 2025-11-25.
+/// Whether the client of a session expects an event without data before the first message, as of 2025-11-25.
 pub(super) fn is_primed(headers: &HeaderMap) -> bool {
     routing_headers(headers).version == LEGACY.first().copied()
 }

@@ -31,7 +31,8 @@ pub(super) fn rpc(response: &RpcResponse) -> Response<Body> {
     json(status(response.era, response.code()), response.to_body())
 }
 
-/// A legacy client takes 404 for the end of its session, so its errors have a success status.
+/// The HTTP status of a response. A legacy client treats 404 as the end of its session, so its errors have a success
+/// status.
 const fn status(era: Era, code: Option<i64>) -> StatusCode {
     match (era, code) {
         (Era::Modern, Some(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
@@ -67,14 +68,14 @@ pub(super) fn refuse(status: StatusCode, message: &str) -> Response<Body> {
     error(status, None, &RpcError::new(SERVER_ERROR, message))
 }
 
-/// The server or the caller is at a limit: the client may try again.
+/// The response when the server or the caller is at a limit: the client may retry.
 pub(super) fn busy(status: StatusCode, id: Option<&RawValue>, message: &str) -> Response<Body> {
     let mut response = error(status, id, &RpcError::new(SERVER_ERROR, message));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
-/// The session is unknown, or the header is missing.
+/// The response when the session is unknown or the header is missing.
 pub(super) fn no_session(is_named: bool, id: Option<&RawValue>) -> Response<Body> {
     let (status, code, message) = if is_named {
         (StatusCode::NOT_FOUND, NO_SESSION, "Session not found: send `initialize` again")
@@ -85,7 +86,7 @@ pub(super) fn no_session(is_named: bool, id: Option<&RawValue>) -> Response<Body
     error(status, id, &RpcError::new(code, message))
 }
 
-/// The response to a plain `GET` of the endpoint: an event stream that says what the address is for, and ends.
+/// The response to a plain `GET` of the endpoint: an event stream that explains the endpoint in a comment, and ends.
 pub(super) fn greeting() -> Response<Body> {
     const TEXT: &[u8] = b": an MCP endpoint; send JSON-RPC messages by POST\n\n";
     let mut response = Response::new(Body::Whole(Some(Bytes::from_static(TEXT))));
@@ -95,7 +96,7 @@ pub(super) fn greeting() -> Response<Body> {
     response
 }
 
-/// The HTTP method is not allowed.
+/// The response when the HTTP method is not allowed.
 pub(super) fn not_allowed(allowed: &'static str) -> Response<Body> {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
@@ -126,7 +127,7 @@ pub(super) fn health(health: HealthResponse) -> Response<Body> {
     json(health.status, String::from(body).into_bytes())
 }
 
-/// The path is unknown: names the right one.
+/// The response for an unknown path, which names the right one.
 pub(super) fn not_found(endpoint: &str) -> Response<Body> {
     let text = format!("not found\nhint: the MCP endpoint is at {endpoint}\n");
     let mut response = whole(StatusCode::NOT_FOUND, text.into_bytes());

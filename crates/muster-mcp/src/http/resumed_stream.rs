@@ -34,9 +34,9 @@ use crate::{
 const POLL: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(2) };
 /// How often a stream checks that its request is still served.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// How long all replicas may seem dead after the shared state was not available: they have to renew their leases.
+/// How long all replicas may seem dead after an outage of the shared state, until they have renewed their leases.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// How long a stream is known to be read.
+/// The TTL of the key that records that a client reads a stream.
 const WATCH_TTL: Duration = Duration::from_secs(10);
 /// The number of events that are read at a time.
 const MAX_ENTRIES: usize = 64;
@@ -46,11 +46,11 @@ const DIED: &str = "the replica that served this request died: the request may h
 const LOST: &str = "the events of this request are no longer stored: the request may have been carried out; repeat it only \
                     if that does no harm";
 
-/// The events of a stream are not stored: they have expired, or the stream is of another session.
+/// The events of a stream are not stored: they have expired, or the stream belongs to another session.
 #[derive(Debug)]
 pub(super) struct UnknownStream;
 
-/// The events of a stream after the one that a client received last; `None` if the id is not one of a response stream.
+/// Returns the events after the one that a client received last; `None` if the id is not that of a response stream.
 pub(super) async fn resume(
     app: &Arc<App>,
     session: &Arc<HttpSession>,
@@ -104,7 +104,7 @@ enum At {
     Event,
     /// The last event.
     End,
-    /// Nothing, nor anything later.
+    /// There is no entry at this position or later.
     Unknown,
 }
 
@@ -121,7 +121,7 @@ enum Progress {
 /// The request behind a stream.
 enum Request {
     Served,
-    /// It has no events any more.
+    /// Its events are no longer stored.
     Lost,
     /// Its replica is dead.
     Died,
@@ -148,7 +148,7 @@ impl ResumedStream {
             let mut request = Ok(Request::Served);
             if Instant::now() >= checked_until {
                 checked_until = Instant::now() + CHECK_INTERVAL;
-                // Before the log is read: its last entries are not missed.
+                // Check before the log is read, so that its last entries are not missed.
                 request = self.check(&mut id).await;
             }
             let progress = self.pass_on(&mut position, id.as_ref()).await;
@@ -229,7 +229,7 @@ impl ResumedStream {
         Ok(progress)
     }
 
-    /// Answers the request with an error.
+    /// Sends an error as the response to the request.
     async fn fail(&self, id: Option<&Raw>, message: &str) {
         let Some(id) = id else { return };
         let error = RpcError::new(code::INTERNAL_ERROR, message);

@@ -111,7 +111,7 @@ impl Router {
         }
     }
 
-    /// The health check that answers a probe. Probes know neither a name of this server nor a token.
+    /// The health check that responds to a probe. Probes need neither a host name of this server nor a token.
     fn probe(&self, route: &Route) -> Option<&HealthCheck> {
         match route {
             Route::Health => Some(&self.app.options.health),
@@ -364,7 +364,7 @@ impl Router {
         }
     }
 
-    /// Handles a message that has no response. Modern ones have no meaning here.
+    /// Handles a message that has no response. Messages of the modern era are accepted and ignored.
     fn notified(
         &self,
         headers: &HeaderMap,

@@ -43,7 +43,7 @@ pub(super) struct Serving {
     is_listening: bool,
 }
 
-/// A request that is cut off, as far as its answer needs it.
+/// The parts of a request that its error response needs when it is cut off.
 pub(super) struct CutRequest {
     id: Raw,
     era: Era,
@@ -60,7 +60,7 @@ impl CutRequest {
         RpcResponse::error(self.era, Some(&self.id), error)
     }
 
-    /// The error for a request whose effect on the session other replicas do not know.
+    /// The error for a request whose changes of the session could not be shared with other replicas.
     fn not_shared(&self, error: &ShareError) -> RpcResponse {
         let error = match error {
             ShareError::Store(error) => {
@@ -123,7 +123,7 @@ impl Serving {
         &self.request.id
     }
 
-    /// Cancels the request, also one of a session.
+    /// Cancels the request, even if it belongs to a session.
     pub(super) fn cancel(mut self) {
         self.session = None;
     }
@@ -166,11 +166,11 @@ pub(super) fn serve_in_session(
         };
         let session = &running.session;
         if !changes_session(method) {
-            // The response has nothing to do with what an earlier request could not store.
+            // The response does not depend on changes that an earlier request could not store.
             save_later(&app, session);
         } else if let Err(error) = Box::pin(shared.save(&app, session)).await {
             if method == Method::Initialize {
-                // The client does not use it.
+                // The client will not use the session.
                 app.sessions.end(&session.id);
             }
             return Some(request.not_shared(&error));
@@ -196,7 +196,7 @@ fn subscribed_resource(request: &ValidRequest) -> Option<String> {
     }
 }
 
-/// Whether a request changes what replicas share about its session.
+/// Whether a method changes the record of its session that replicas share.
 const fn changes_session(method: Method) -> bool {
     matches!(
         method,
@@ -204,7 +204,7 @@ const fn changes_session(method: Method) -> bool {
     )
 }
 
-/// Stores what changed in a session in the background.
+/// Stores the changes of a session in the background.
 pub(super) fn save_later(app: &Arc<App>, session: &Arc<HttpSession>) {
     if !session.state.has_unshared() {
         return;

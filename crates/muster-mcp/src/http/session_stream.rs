@@ -23,7 +23,7 @@ type Cancelled = Pin<Box<WaitForCancellationFutureOwned>>;
 /// A standalone stream. It ends with the session, when the client opens another, or at shutdown.
 pub(super) struct SessionStream {
     session: Arc<HttpSession>,
-    /// What the client may have missed, sent first.
+    /// Changes that the client may have missed; sent first.
     missed: VecDeque<Vec<u8>>,
     replaced: Cancelled,
     shutdown: Cancelled,

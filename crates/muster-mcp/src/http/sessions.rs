@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{lock::Lock, replica_names::ReplicaNames, server::Server, session::LegacySession};
 
-/// One search for sessions to evict may end this part of all sessions. A search takes as long as there are
-/// sessions, and all requests wait for it: in a flood, not every new session can afford one.
+/// The session limit divided by this is the most that one search for sessions evicts. A search visits every session
+/// while all requests wait, so in a flood it must not run for every new session.
 const EVICTION_DIVISOR: usize = 100;
 
 /// Pending requests by id, each with a serial number: ids may be reused.
@@ -67,7 +67,7 @@ pub(super) struct HttpSession {
     pub(super) is_outdated: AtomicBool,
     /// Held while changes are stored for other replicas.
     pub(super) saving: Mutex<()>,
-    /// Who is counted for it: the user, or the peer of an unknown user.
+    /// The user that the session is counted for, or the peer if the user is unknown.
     holder: Holder,
 }
 
@@ -245,7 +245,7 @@ impl SessionTable {
         Some(self.insert(new_id()?, caller.clone(), address))
     }
 
-    /// The session of another replica, which its client continues here.
+    /// Adopts a session of another replica, which its client continues here.
     pub(super) fn adopt(
         &self,
         id: &str,
@@ -338,9 +338,10 @@ impl SessionTable {
     }
 }
 
-/// The sessions to evict, of the user or peer with the most sessions: those that were only initialized, at most
-/// `most` of them, longest idle first; without any, the least recently used one, and one in use only if all are. Of sessions
-/// that other replicas share, as many idle ones: they are only forgotten, and read again when they are used.
+/// Returns the sessions to evict, of the user or peer with the most sessions: at most `most` sessions that were only
+/// initialized, longest idle first. If there are none, the least recently used session, and one in use only if all are.
+/// Where replicas share sessions, up to `most` idle ones instead: they are only dropped from memory, and loaded again
+/// on their next use.
 fn to_evict(
     table: &BTreeMap<String, Arc<HttpSession>>,
     except: &str,
@@ -417,7 +418,7 @@ mod tests {
             HttpSession::new(id.to_owned(), caller.clone(), address, 1, None).caller(caller.clone())
         });
         assert_ne!(one.session, other.session);
-        // What is private belongs to the user, not to the session.
+        // Private state belongs to the user, not to the session.
         assert_eq!(one.owner(), other.owner());
     }
 

@@ -1,8 +1,8 @@
 //! The limit on the calls of one caller per second, at all replicas together.
 //!
-//! A replica takes a part of the limit at a time, so that most calls need no round trip. What it does not use within the
-//! second is lost: callers may be refused a little early, and never make more calls than allowed within a second of the
-//! clock.
+//! A replica takes a part of the limit at a time, so that most calls need no round trip. The part that it does not use
+//! within the second is lost: callers may be refused a little early, but never make more calls than allowed within a
+//! second of the clock.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ impl fmt::Debug for SharedLimits {
 }
 
 impl SharedLimits {
-    /// A limit of calls per second; none if there is no limit.
+    /// A limit of calls per second; `None` if there is no limit.
     pub(super) fn new(
         state: Arc<dyn SharedState>,
         per_second: u32,
@@ -63,7 +63,7 @@ impl SharedLimits {
         is_allowed.then_some(()).ok_or(too_many)
     }
 
-    /// Counts a call of a second of the clock, if there may be a further one.
+    /// Counts a call within a second of the clock, if the limit allows one more.
     async fn is_allowed(&self, second: u64, key: &CallerKey) -> bool {
         {
             let mut allowances = self.allowances.lock();

@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport of 2024-11-05: an event stream to the client, and an endpoint to post to.
 //!
-//! The stream is the session: all messages are sent on it, also responses, and when it closes, pending
-//! requests are cancelled.
+//! The stream is the session: all messages are sent on it, including responses, and when it closes, pending requests
+//! are cancelled.
 
 use std::{
     net::IpAddr,

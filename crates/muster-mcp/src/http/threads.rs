@@ -1,13 +1,13 @@
 //! The threads that serve connections.
 //!
-//! A connection stays on one thread, together with its requests and the upstream connections that they open. The threads of
-//! a common queue take tasks from each other instead, and with every task that changes its thread, its memory moves from the
-//! cache of one processor to that of another: with two threads that was a third of the CPU time of a call.
+//! A connection stays on one thread, together with its requests and the upstream connections that they open. Threads
+//! that share a queue steal tasks from each other instead, and each task that moves takes its memory from the cache of
+//! one processor to that of another: with two threads, that was a third of the CPU time of a call.
 //!
-//! One thread wakes another for a response that arrives there, which takes longer than the rest of a call. So the first
-//! connections, which may be all those of one client, share the first thread, and so do the processes that respond to them.
+//! Waking another thread for a response takes longer than the rest of a call. So the first connections, which may be
+//! all those of one client, share the first thread, and so do the processes that respond to them.
 //!
-//! What takes long is no concern of these threads: it would delay the other connections of its thread.
+//! Work that takes long does not belong on these threads: it would delay the other connections of its thread.
 
 use std::{
     fmt, io,
@@ -31,8 +31,8 @@ pub struct ConnectionThreads {
     shared: ThreadPool,
 }
 
-/// Where connections are given to threads. Clones share the threads. By default there are none: connections are served by
-/// the runtime that accepts them.
+/// Assigns connections to threads. Clones share the threads. The default pool has none: connections are served by the
+/// runtime that accepts them.
 #[derive(Clone, Default)]
 pub struct ThreadPool {
     threads: Arc<Lock<Vec<ConnectionThread>>>,
@@ -57,13 +57,13 @@ pub(super) struct ThreadPlace {
 }
 
 impl ConnectionThreads {
-    /// As many threads as there are processors. Each starts with its first connection.
+    /// Creates at most as many threads as there are processors. Each starts with its first connection.
     pub fn new() -> Self {
         let limit = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self { shared: ThreadPool { threads: Arc::default(), limit } }
     }
 
-    /// Where connections are given to them.
+    /// The pool that assigns connections to these threads.
     pub fn pool(&self) -> ThreadPool {
         self.shared.clone()
     }
@@ -106,7 +106,7 @@ impl ThreadPool {
             let more = threads.len() + 1;
             self.start(&mut threads, more);
         }
-        // The first of several.
+        // The first of several with equally few groups.
         let thread = threads.iter().min_by_key(|thread| groups(thread))?;
         let (runtime, held) = (thread.runtime.clone(), Arc::clone(&thread.connections));
         Some(ThreadPlace { runtime, held })
@@ -136,7 +136,7 @@ impl ConnectionThread {
         let (running, ended) = oneshot::channel::<()>();
         let builder = thread::Builder::new().name("connections".to_owned());
         let thread = builder.spawn(move || {
-            // The sender is dropped, nothing is sent.
+            // Ends when the sender is dropped; nothing is sent.
             drop(runtime.block_on(ended));
             // A blocking task cannot be cancelled: do not wait for it.
             runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! A stream that tells whether its other end takes what is written.
+//! A stream that tracks whether its other end accepts the bytes written.
 
 use std::{
     io::{self, IoSlice},
@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connections::Busy;
 
-/// A connection that is busy while its client is still to read a response. hyper has passed the end of a body on
-/// long before the client has read it.
+/// A connection that is busy while its client has yet to read a response. hyper passes on the end of a body long before
+/// the client has read it.
 #[derive(Debug)]
 pub(super) struct WriteProgress<S> {
     stream: S,

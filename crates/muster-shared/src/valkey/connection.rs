@@ -71,8 +71,8 @@ impl Connector {
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// Opens a connection to the node of a cluster that a slot is being moved to. The client of the cluster does not know
-    /// it if it has no other slot.
+    /// Opens a connection to the node of a cluster that a slot is being moved to. The cluster client does not know the
+    /// node if it has no other slot.
     pub(super) async fn connect_to_importing(
         &self,
         node: &NodeAddress,
@@ -112,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// Whether an error shows that another server must be asked, which only a new connection finds. The client of a
-    /// cluster learns that from commands, and not from transactions.
+    /// Whether an error shows that another server is responsible, which only a new connection finds. The cluster client
+    /// learns that from commands, but not from transactions.
     pub(super) fn is_misdirected(&self, err: &RedisError) -> bool {
         use ServerErrorKind::{Moved, ReadOnly};
         is_aborted_by(err, |kind| matches!(kind, Moved | ReadOnly))
@@ -135,7 +135,7 @@ impl NodeAddress {
         let (_, error) =
             errors.iter().find(|(_, error)| error.kind() == Some(ServerErrorKind::Ask))?;
         let (host, port) = error.details()?.split_whitespace().nth(1)?.rsplit_once(':')?;
-        // Without a host it is the one of the node that was asked, which is not known here.
+        // An empty host stands for that of the node that was asked, which is not known here.
         let host = Some(host).filter(|host| !host.is_empty())?;
         Some(Self { host: host.to_owned(), port: port.parse().ok()? })
     }
@@ -155,7 +155,7 @@ impl ConnectionLike for ImportingNode {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        // It holds for the next command, or for the whole transaction that begins with it.
+        // `ASKING` holds for the next command, or for the whole transaction that begins with it.
         let mut asking = redis::pipe();
         asking.cmd("ASKING");
         if commands.is_transaction() {
@@ -219,8 +219,7 @@ fn certificates(trust: &TrustStore) -> Option<TlsCertificates> {
     Some(TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
-/// A resolver that returns the addresses of one host. The name it is given is the one that the certificate
-/// must have.
+/// A resolver that returns the addresses of one host. The name to resolve is the one that the certificate must have.
 struct FixedHost(String);
 
 impl AsyncDNSResolver for FixedHost {

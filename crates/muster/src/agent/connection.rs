@@ -79,7 +79,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Connects with the stored token, or after a login if that is not enough.
+/// Connects with the stored token, or after a login if the gateway requires one.
 async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote, RemoteError> {
     let auth = match mode {
         AuthMode::None => Credentials::None,
@@ -100,7 +100,7 @@ async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote,
     Ok(remote)
 }
 
-/// Lists what the gateway offers, and prints the requests.
+/// Loads the inventory of the gateway and prints the requests.
 pub(crate) async fn load(remote: &Remote, lines: Console) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));

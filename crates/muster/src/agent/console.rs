@@ -124,7 +124,7 @@ impl Console {
     }
 
     fn print(text: &str) {
-        // If standard output is closed, there is nowhere to report that.
+        // Ignore errors: if standard output is closed, there is nowhere to report it.
         drop(Printer::stdout().line(text));
     }
 }

@@ -1,4 +1,4 @@
-//! The REPL: reads lines, runs commands, and prints changes of the gateway in between.
+//! The REPL: reads lines, runs commands, and prints changes of the gateway meanwhile.
 
 mod arguments;
 mod call;
@@ -48,13 +48,13 @@ pub(crate) struct Shell {
     lines: Console,
     mode: AuthMode,
     target: watch::Sender<Target>,
-    /// None while the gateway is gone.
+    /// `None` while disconnected from the gateway.
     remote: watch::Sender<Option<Arc<Remote>>>,
     inventory: watch::Sender<Arc<Inventory>>,
     notifications: watch::Sender<Notifications>,
 }
 
-/// Whether changes of the lists are printed.
+/// Whether changes of the gateway's lists are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notifications {
     On,
@@ -86,7 +86,7 @@ impl ReplError {
     }
 }
 
-/// The step after a command.
+/// What to do after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Prompt,
@@ -201,7 +201,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The file of the history, in a directory that only its user can enter: lines may hold secrets.
+/// The history file. Its directory is accessible only to the user, because lines may hold secrets.
 fn history() -> Option<PathBuf> {
     let folder = user_dirs::state().ok()?;
     private_file::create_dir(&folder).ok()?;
@@ -227,14 +227,14 @@ impl<'a> Repl<'a> {
         reader.bind_sequence(Event::from(KeyEvent::ctrl('Z')), Cmd::Noop);
         let history = history();
         if let Some(history) = &history {
-            // There is none before the first session.
+            // Ignore errors: there is no history before the first session.
             drop(reader.load_history(history));
         }
         let context = Contexts::load().ok().and_then(|contexts| contexts.current);
         Ok(Self { runtime, shell, reader, history, listening: JoinSet::new(), context })
     }
 
-    /// Starts the watcher of a connection.
+    /// Starts the watcher of a connection, in place of the previous one.
     fn listen(&mut self, events: Option<UnboundedReceiver<GatewayEvent>>) {
         self.listening.abort_all();
         let Some(events) = events else { return };
@@ -306,7 +306,7 @@ impl<'a> Repl<'a> {
     }
 
     fn leave(mut self) {
-        // The history is a convenience: failing to save it is not an error.
+        // Ignore errors: the history is only a convenience.
         if let Some(history) = &self.history {
             drop(self.reader.save_history(history));
         }

@@ -1,4 +1,4 @@
-//! The `climax` command: becomes the `muster` in the same directory, which contains all of it.
+//! The `climax` command: executes `muster` in the same directory, which contains the implementation.
 
 use std::{
     io::{self, Write as _},
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         }
         Err(error) => error.to_string(),
     };
-    // If standard error is closed, there is nowhere to report that.
+    // Ignore errors: if standard error is closed, there is nowhere to report it.
     drop(writeln!(
         io::stderr(),
         "error: `climax` could not start `muster`, which must be in the same directory: {error}\n\n\
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The `muster` beside this program.
+/// The path of `muster` in the directory of this program.
 fn muster_beside() -> io::Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.with_file_name("muster").with_extension(std::env::consts::EXE_EXTENSION))

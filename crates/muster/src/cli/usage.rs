@@ -11,7 +11,7 @@ use muster_core::suggest::similar;
 
 use crate::{entry::plain, error::CommandError, output};
 
-/// Reports what is wrong with the command line, or prints the requested help.
+/// Reports an invalid command line, or prints the requested help.
 pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -> ExitCode {
     let is_help = matches!(
         error.kind(),
@@ -20,7 +20,7 @@ pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        // Requested help goes to standard output, whichever stream clap would use.
+        // Print requested help to standard output, whichever stream clap would use.
         drop(output::Printer::stdout().part(&error.render().to_string()));
         return ExitCode::SUCCESS;
     }
@@ -97,7 +97,7 @@ fn first_line(failure: &clap::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Two flags that exclude each other.
+/// The message about two flags that exclude each other.
 fn conflict(failure: &clap::Error, parsed: &ParsedCommand<'_>) -> String {
     let flag = |kind| match failure.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
@@ -122,7 +122,7 @@ fn conflict(failure: &clap::Error, parsed: &ParsedCommand<'_>) -> String {
     )
 }
 
-/// An invalid value, with the valid ones.
+/// The message about an invalid value, with the valid ones.
 fn invalid_value(failure: &clap::Error) -> String {
     let Some(ContextValue::Strings(valid)) = failure.get(ContextKind::ValidValue) else {
         return first_line(failure);
@@ -139,7 +139,7 @@ fn invalid_value(failure: &clap::Error) -> String {
     }
 }
 
-/// The parsed part of a command line: the subcommand and its number of arguments.
+/// The part of a command line that could be parsed: the subcommand and the number of its arguments.
 struct ParsedCommand<'a> {
     command: &'a Command,
     path: String,

@@ -1,4 +1,4 @@
-//! What can be typed. The doc comments are the help.
+//! The command line of `climax`. The doc comments are the `--help` text.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -215,14 +215,14 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// The commands there are.
+/// The names of all commands.
 pub(super) const COMMANDS: [&str; 9] =
     ["run", "validate", "list", "show", "skill", "tokens", "completions", "completion", "help"];
 const OPTIONS_WITH_VALUE: [&str; 5] =
     ["--policy", "--log-level", "--transport", "--port", "--output"];
 const ASKS_ABOUT_ALL: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
-/// Puts the command in front of its options, and `run` where none was named.
+/// Moves the command in front of its options, and inserts `run` if no command is named.
 pub(super) fn with_command(words: Vec<OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let program: Vec<OsString> = words.next().into_iter().collect();
@@ -238,7 +238,7 @@ pub(super) fn with_command(words: Vec<OsString>) -> Vec<OsString> {
     program.into_iter().chain([command]).chain(words).collect()
 }
 
-/// The place of the first word that is neither an option nor the value of one.
+/// The position of the first word that is neither an option nor an option's value.
 fn first_plain_word(words: &[OsString]) -> Option<usize> {
     let mut value_follows = false;
     words.iter().position(|word| {

@@ -19,13 +19,13 @@ use muster_gateway::dispatch::GatewaySnapshot;
 
 use crate::process;
 
-/// Everything that was loaded.
+/// Everything that was loaded for `climax`.
 pub(super) struct Assembly {
     /// The configs, in the order they were named.
     pub(super) configs: Vec<Arc<CliConfig>>,
     /// The MCP servers, in the order they were named.
     pub(super) servers: Vec<McpServer>,
-    /// What there is and what is allowed; nothing runs yet.
+    /// The catalog and the policy. It has no backends yet.
     pub(super) state: GatewaySnapshot,
 }
 
@@ -43,7 +43,7 @@ impl Assembly {
         Self { configs, servers, state }
     }
 
-    /// The name of the only config, or a common one.
+    /// The name that the server reports: that of the only config or server, or else a general one.
     pub(super) fn server_name(&self) -> String {
         match (self.configs.as_slice(), self.servers.as_slice()) {
             ([config], []) => config.name.clone(),
@@ -63,7 +63,7 @@ impl Assembly {
         self.state.policy.unmatched_rules(&self.state.catalog)
     }
 
-    /// The command behind a tool, as written.
+    /// The command behind a tool, as its config has it.
     pub(super) fn command_line(&self, entry: &ToolEntry) -> String {
         let places = self.configs.iter().enumerate();
         let mut configs = places
@@ -75,8 +75,8 @@ impl Assembly {
         format!("{} {subcommand}", config.command).trim_end().to_owned()
     }
 
-    /// The snapshot with a backend behind every tool of a CLI, and the servers to be connected. Where there
-    /// is only one source, nothing needs a prefix.
+    /// Returns the snapshot with a backend for every CLI, and the servers to connect. The tools of a server that is
+    /// the only source need no prefix.
     pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<StaticServer>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;
         let environment = Arc::new(process::environment());
@@ -102,7 +102,7 @@ impl Assembly {
     }
 }
 
-/// One file may be given twice, so backends are named by their place.
+/// The name of a backend: its position, because the same file may be given twice.
 fn backend_name(place: usize) -> BackendName {
     BackendName::new(format!("cli-{place}"))
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The original says this on standard output, where scripts look for it.
+/// Reports a failure on standard output: the original CLImax does so, and scripts rely on it.
 fn failed(printer: Printer, what: &str, err: &CommandError) -> Result<ExitCode, CommandError> {
     printer.line(&format!("Error loading {what}: {err}"))?;
     err.hints().iter().for_each(|hint| output::hint(hint));

@@ -1,4 +1,4 @@
-//! From what was typed to loaded configs.
+//! Loads the configs and the policy that the command line names.
 
 use std::{
     borrow::Cow,
@@ -24,7 +24,7 @@ pub(super) enum FileError {
     Servers,
 }
 
-/// The wording for files that are not there is the original's, which people may look for.
+/// The message for a file that cannot be read. Its wording is that of the original CLImax, which users may search for.
 fn unreadable(path: &Path, source: &io::Error) -> String {
     let path = path.display();
     match source.raw_os_error() {
@@ -38,7 +38,7 @@ fn unreadable(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// Loads a config by the word that was typed: a path, or the name of a bundled one.
+/// Loads a config, given its path or the name of a bundled one.
 pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
     let text = text(word)?;
     muster_config::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
@@ -47,7 +47,7 @@ pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
     })
 }
 
-/// The text of a config by the word that was typed.
+/// Reads the text of a config, given its path or the name of a bundled one.
 fn text(word: &str) -> Result<Cow<'static, str>, FileError> {
     let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
     let bundled = if is_path { None } else { bundled::config(word) };
@@ -57,7 +57,7 @@ fn text(word: &str) -> Result<Cow<'static, str>, FileError> {
     }
 }
 
-/// The mistakes in a config that do not keep it from loading.
+/// The problems of a config that do not prevent loading it.
 pub(super) fn mistakes(word: &str) -> Result<Vec<Problem>, FileError> {
     Ok(muster_config::cli::lint(&text(word)?))
 }
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Result<String, FileError> {
         .map_err(|source| FileError::Unreadable { path: path.to_owned(), source })
 }
 
-/// Loads every config, or fails with the first that cannot be loaded.
+/// Loads all configs. Fails with the first that cannot be loaded.
 pub(super) fn configs(words: &[String]) -> Result<Vec<CliConfig>, CommandError> {
     words
         .iter()
@@ -91,12 +91,12 @@ pub(super) fn configs(words: &[String]) -> Result<Vec<CliConfig>, CommandError> 
         .collect()
 }
 
-/// Loads the policy that was named, if one was.
+/// Loads the policy, if the command line names one.
 pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError> {
     let Some(path) = path else { return Ok(Policy::default()) };
     let loaded =
         policy(path).map_err(|err| refused("policy", &path.display().to_string(), &err))?;
-    // A misspelled limit does not apply, but its author relies on it: report it.
+    // Report unknown fields: a misspelled limit does not apply, although its author relies on it.
     for warning in &loaded.warnings {
         tracing::warn!("{}:{}: {warning}", path.display(), warning.line);
     }
@@ -119,7 +119,7 @@ pub(super) fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
     }
 }
 
-/// A word that is no path was meant for the name of something.
+/// The hint for a word that is not a path: it probably misspells a command or a bundled config.
 fn what_was_meant(word: &str) -> String {
     let configs = bundled::CONFIGS.iter().map(|(name, _)| *name);
     match suggest::similar(word, configs.chain(COMMANDS)).first() {

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     warn_of_unknown_rules(&assembly);
     let tools = assembly.state.catalog.sorted().count();
     tracing::info!("Server {} ready with {tools} tools", assembly.server_name());
-    // What comes over pipes is one conversation; what comes over HTTP may be many.
+    // Standard input has a single client, so one thread is enough. HTTP may have many.
     let mut builder = match args.transport {
         Transport::Stdio => tokio::runtime::Builder::new_current_thread(),
         Transport::StreamableHttp => tokio::runtime::Builder::new_multi_thread(),
@@ -125,11 +125,11 @@ async fn serve(args: &Run, assembly: Assembly, threads: ThreadPool) -> Result<()
     Ok(served?)
 }
 
-/// Only this machine.
+/// The host to listen on: this machine only.
 const HOST: &str = "localhost";
 
-/// Admits processes of the same user, as `muster serve` does without logins, and callers with one of the user's tokens. A
-/// socket that the service manager passed may have any address.
+/// Admits processes of the same user, as `muster serve` does without logins, and callers with one of the user's static
+/// tokens. Checks the addresses, because a socket that the service manager passed may have any.
 fn guard(listeners: &[TcpListener]) -> Result<Arc<AccessControl>, CommandError> {
     let config = user_dirs::config().unwrap_or_default();
     let access = AccessRules::load(&Access::default(), false, &config)?;
@@ -142,7 +142,7 @@ fn guard(listeners: &[TcpListener]) -> Result<Arc<AccessControl>, CommandError> 
     Ok(access.guard(None, None).0)
 }
 
-/// MCP servers may have all of this.
+/// The capabilities to declare if there are MCP servers, which may have all of them.
 const OFFERS: ServerCapabilities = ServerCapabilities {
     tools_change: true,
     resources: true,
@@ -164,7 +164,7 @@ async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     }
 }
 
-/// Logs each replaced tool, with the file that replaces it.
+/// Logs each tool that a later config replaces, with the file that replaces it.
 fn warn_of_duplicates(words: &[String], assembly: &Assembly) {
     let mut seen = BTreeMap::new();
     for (word, config) in words.iter().zip(&assembly.configs) {
@@ -177,9 +177,9 @@ fn warn_of_duplicates(words: &[String], assembly: &Assembly) {
     }
 }
 
-/// A rule about something that is not there is most likely a typing error.
+/// Warns about rules that match nothing, because they are most likely typos.
 fn warn_of_unknown_rules(assembly: &Assembly) {
-    // What a server offers is known once it is connected.
+    // The tools of servers are unknown until the servers are connected.
     if !assembly.servers.is_empty() {
         return;
     }

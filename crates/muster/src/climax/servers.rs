@@ -11,15 +11,15 @@ use muster_config::{
 use super::load;
 use crate::error::CommandError;
 
-/// The names on the command line: words for CLI configs, and servers.
+/// The sources that the command line names: words for CLI configs, and MCP servers.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) clis: Vec<String>,
     pub(super) servers: Vec<McpServer>,
 }
 
-/// Tells the words apart: a JSON file holds entries of an agent's configuration, a YAML file may
-/// describe a server, everything else is a CLI config.
+/// Sorts the words by what they name. A JSON file is an agent's configuration with entries of servers, a
+/// YAML file may describe a server, and everything else is a CLI config.
 pub(super) fn tell_apart(words: &[String]) -> Result<Named, CommandError> {
     let mut named = Named::default();
     for word in words {
@@ -34,7 +34,7 @@ pub(super) fn tell_apart(words: &[String]) -> Result<Named, CommandError> {
     Ok(named)
 }
 
-/// Whether a file that is no CLI config is one of MCP servers.
+/// Whether a file that is not a valid CLI config describes MCP servers.
 pub(super) fn is_meant(word: &str, text: &str) -> bool {
     match word.ends_with(".json") {
         true => mcp_json::parse(text).is_ok(),
@@ -50,8 +50,8 @@ fn entries(word: &str) -> Result<Vec<McpServer>, CommandError> {
     Ok(entries.into_iter().map(server).collect())
 }
 
-/// The server that a file describes; none if it is a CLI config or invalid. An invalid file is loaded as a config, which
-/// reports what is wrong with it.
+/// Reads the server that a file describes; `None` if it is a CLI config or invalid. An invalid file is then loaded as a
+/// config, which reports its problems.
 fn described(word: &str) -> Result<Option<McpServer>, CommandError> {
     let path = Path::new(word);
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };

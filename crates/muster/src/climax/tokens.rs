@@ -13,7 +13,7 @@ use crate::{
     tokenizer::{self, Tokenizer},
 };
 
-/// The cost of one way of showing the tools, before an agent's first call.
+/// The token cost of one mode of listing the tools, before an agent's first call.
 #[derive(Serialize)]
 struct Cost {
     mode: &'static str,

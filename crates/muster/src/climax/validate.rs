@@ -25,14 +25,14 @@ struct Verdict {
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Tools of a config, rules of a policy.
+    /// The number of tools of a config, or of rules of a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     problems: Vec<Found>,
     warnings: Vec<Found>,
-    /// Names of the tools that state no effect.
+    /// The names of the tools without a declared effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_effect: Vec<String>,
 }
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
         Format::Json => printer.json(&report)?,
         Format::Table => print(printer, &report)?,
     }
-    // Standard output is compared by scripts; advice goes to standard error.
+    // Scripts parse standard output, so advice goes to standard error.
     for verdict in &report.configs {
         if let Some(advice) = verdict.effect_advice() {
             output::hint(&advice);
@@ -118,7 +118,7 @@ fn check_policy(path: &Path, configs: &[String]) -> Verdict {
         Err(err) => return Verdict::bad(file, &err),
     };
     let mut verdict = Verdict::good(file, None, loaded.value.rules.len(), &loaded.warnings);
-    // Without all configs it is unknown which tools there are.
+    // Rules can be matched only if all configs load: otherwise some tools are unknown.
     let configs: Result<Vec<_>, _> = configs.iter().map(|word| load::config(word)).collect();
     if let Ok(configs) = configs {
         let configs = configs.into_iter().map(|loaded| loaded.value).collect();
@@ -147,7 +147,7 @@ impl Verdict {
         Self { file, valid: false, name, count, reason, problems, warnings, without_effect }
     }
 
-    /// How to state effects, if a tool has none.
+    /// The advice to declare effects, if a tool has none.
     fn effect_advice(&self) -> Option<String> {
         const NAMED: usize = 5;
         let mut names: Vec<String> =
@@ -164,7 +164,7 @@ impl Verdict {
 
 impl From<&Problem> for Found {
     fn from(problem: &Problem) -> Self {
-        // A field that the whole file lacks has no line to point to, unless it is there misspelled.
+        // A missing top-level field has no line to point to. Keep a fix that names the line of a misspelled field.
         let whole_file = problem.message == "Field required" && problem.path.len() == 1;
         Self {
             path: Some(problem.path.join(" → ")),
@@ -177,7 +177,7 @@ impl From<&Problem> for Found {
 
 impl From<&UnmatchedRule> for Found {
     fn from(rule: &UnmatchedRule) -> Self {
-        // The policy may be for more configs than these.
+        // Word it carefully: the policy may also be used with other configs.
         let message = match rule.argument {
             None => "none of these configs has such a tool",
             Some(_) => rule.message(),

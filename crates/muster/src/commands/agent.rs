@@ -119,28 +119,28 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// How the client on standard input and output is carried to a gateway.
+/// The options of bridging the client on standard input and output to a gateway.
 pub(super) struct CarriedClient {
-    /// The gateway, or the one whose login counts if a locator finds it.
+    /// The gateway. If a `locator` finds the address, this target only selects the login.
     pub(super) target: Target,
     /// How to log in.
     pub(super) mode: AuthMode,
-    /// Finds the gateway if its address may change.
+    /// Finds the gateway, if its address may change.
     pub(super) locator: Option<Arc<dyn UpstreamLocator>>,
-    /// Whether to try to log in again without a page first.
+    /// Whether to try a silent login first, without showing a page.
     pub(super) tries_silent_login: bool,
-    /// Whether to open the pages of servers after a login.
+    /// Whether to open the login pages of servers after a login at the gateway.
     pub(super) visits_servers: bool,
 }
 
-/// Carries the client until it leaves.
+/// Bridges the client until it disconnects.
 pub(super) fn carry(client: &CarriedClient) -> Result<(), CommandError> {
     let mode = client.mode;
     let target = &client.target.streamable().ok_or_else(|| {
         CommandError::new("a client is carried over streamable HTTP only")
             .hint("name the endpoint that ends in /mcp")
     })?;
-    // One client needs one thread.
+    // One client needs only one thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let carried = runtime.block_on(process::releasing_memory(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
@@ -193,7 +193,7 @@ fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError
     done
 }
 
-/// Prints the inventory, and waits until the process is asked to stop.
+/// Prints the inventory and waits until the process is asked to stop.
 async fn watch(target: &Target, mode: AuthMode, lines: Console) -> Result<(), CommandError> {
     let remote = connection::connect(target, mode, lines).await?;
     connection::load(&remote, lines).await?;

@@ -106,14 +106,14 @@ async fn apply(
             page.push("  (secrets are sent again; they are not compared)".to_owned());
         }
     }
-    // What the gateway adds to its confirmation, such as tools that are missing.
+    // Print what the gateway adds to its confirmation, such as missing tools.
     let texts = reply.texts().join("\n");
     let more = texts.lines().skip(1).filter(|_| kind != "service");
     page.extend(more.map(|line| format!("  {}", line.replace("filter_tools", "`muster search`"))));
     printer.line(&page.join("\n"))
 }
 
-/// The fields that the gateway has and the file leaves out.
+/// The fields that the gateway's resource has and the file omits.
 fn cleared(manifest: &Manifest, current: &Value) -> Vec<String> {
     let fields: Vec<&str> = match manifest.kind {
         ResourceKind::McpServer => mcpserver::SPEC.names().collect(),
@@ -127,7 +127,7 @@ fn cleared(manifest: &Manifest, current: &Value) -> Vec<String> {
     fields.into_iter().filter(is_left_out).map(str::to_owned).collect()
 }
 
-/// The resource as the gateway has it; none if it does not exist.
+/// Fetches the gateway's version of a resource; `None` if it does not exist.
 async fn current(
     session: &GatewaySession,
     manifest: &Manifest,
@@ -149,10 +149,10 @@ async fn current(
     Ok(Some(value))
 }
 
-/// How a file differs from what the gateway has.
+/// The difference between a file and the gateway's version of a resource.
 struct Difference {
     lines: Vec<String>,
-    /// Whether there are secrets, whose values the gateway does not show.
+    /// Whether the resource has secrets. They are not compared, because the gateway does not show them.
     secrets: bool,
 }
 
@@ -187,7 +187,7 @@ impl Difference {
     }
 }
 
-/// A value that is not the default: replies show some defaults that files leave out.
+/// A value, unless it is a default that replies show and files may omit.
 fn present(value: Option<&String>) -> Option<&str> {
     value
         .map(String::as_str)

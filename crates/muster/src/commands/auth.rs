@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// Finds a server behind the gateway by its name.
+/// Finds a server behind the gateway by name.
 fn find(servers: Vec<ServerAuthStatus>, name: &str) -> Result<ServerAuthStatus, CommandError> {
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         CommandError::new(format!(

@@ -69,7 +69,7 @@ async fn ask(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Result<(
     Printer::stdout().line(&shown(tool, &answer, session.style)?)
 }
 
-/// The arguments, converted to the types of the tool's schema. Without a schema they stay text.
+/// Converts the arguments to the types of the tool's schema. Without a schema, they stay text.
 pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Raw {
     if words.pairs.is_empty() {
         return words.typed(&Value::Null);
@@ -83,18 +83,18 @@ pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &Tool
     words.typed(&schema.unwrap_or_default())
 }
 
-/// The schema of a meta-tool: only the protocol's own list has it.
+/// Fetches the schema of a meta-tool, which only `tools/list` has.
 async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
     let tools: Vec<ToolInfo> = inventory::list(&session.remote, ListKind::Tools).await.ok()?;
     tools.into_iter().find(|listed| listed.name == tool).map(|tool| tool.schema)
 }
 
-/// Everything that a tool returned.
+/// Formats everything that a tool returned.
 fn shown(tool: &str, answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandError> {
     if let [ContentBlock::Text(text)] = answer.content.as_slice() {
         return reply::text(tool, text, style);
     }
-    // Structured content repeats text only, so images and resources need the content itself.
+    // Structured content repeats only text. If there are images or resources, show the content blocks instead.
     let is_text = answer.content.iter().all(|content| matches!(content, ContentBlock::Text(_)));
     let structured = answer.structured.as_ref().filter(|_| is_text);
     match (style.format, structured) {

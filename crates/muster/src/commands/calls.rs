@@ -20,12 +20,12 @@ use crate::{
 };
 
 const LIST: &str = "core_calls_list";
-/// How often new calls are asked for.
+/// The polling interval for new calls.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The greatest number of calls in a page.
+/// The maximum number of calls in a page.
 const MAX_PAGE: usize = 1_000;
 
-/// The greatest number of calls in a draft.
+/// The maximum number of calls in a draft.
 const MAX_DRAFT: usize = 50;
 
 /// Show the calls of tools, newest last
@@ -87,7 +87,7 @@ pub(super) struct CallFilterArgs {
 }
 
 impl CallFilterArgs {
-    /// The arguments of the core tools.
+    /// Converts the flags to arguments of the core tools.
     pub(super) fn arguments(&self) -> Result<RawObject<'static>, CommandError> {
         let mut object = RawObject::new();
         let Self { server, tool, caller, status, since, until } = self;
@@ -165,7 +165,7 @@ async fn draft(
     Printer::stdout().line(&reply::text(DRAFT, raw(&draft).get(), style)?)
 }
 
-/// Prints new calls until it is stopped, oldest first.
+/// Prints new calls, oldest first, until the process is asked to stop.
 async fn follow(
     session: &GatewaySession,
     mut arguments: RawObject<'static>,
@@ -181,7 +181,7 @@ async fn follow(
             printer.line(&shown(&mut page, style)?)?;
             style = OutputStyle { headings: false, ..style };
         }
-        // From now on every call counts.
+        // After the first page, fetch every call since the newest that was printed.
         arguments.set_value("after", &newest);
         arguments.set_value("limit", &MAX_PAGE);
         tokio::select! {
@@ -191,7 +191,7 @@ async fn follow(
     }
 }
 
-/// The calls of a page: rows of a table, or a JSON document on each line.
+/// Formats the calls of a page as rows of a table, or as one JSON document per line.
 fn shown(page: &mut CallList, style: OutputStyle) -> Result<String, CommandError> {
     match style.format {
         OutputFormat::Table | OutputFormat::Wide => {

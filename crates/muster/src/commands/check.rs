@@ -36,7 +36,7 @@ pub(crate) struct Check {
     gateway: GatewayArgs,
 }
 
-/// What to do about a resource that cannot be used, by the reply about it; nothing if it can.
+/// Derives the next steps for an unusable resource from the reply about it. Returns none if the resource can be used.
 type NextSteps = fn(&ToolResponse) -> Vec<String>;
 
 pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// What to do about a workflow or a service class that cannot be used; nothing if it can.
+/// The next steps for a workflow or a service class; none if it can be used.
 fn tools(response: &ToolResponse) -> Vec<String> {
     let reply = response.reply("available").unwrap_or_else(|_| Availability::default());
     if reply.available {
@@ -73,7 +73,7 @@ fn tools(response: &ToolResponse) -> Vec<String> {
     if hints.is_empty() { vec![next_step::FOR_MISSING_TOOLS.to_owned()] } else { hints }
 }
 
-/// What to do about a server that cannot be used; nothing if it can.
+/// The next steps for a server; none if it can be used.
 fn server(response: &ToolResponse) -> Vec<String> {
     let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
     next_step::for_server(&status).into_iter().collect()

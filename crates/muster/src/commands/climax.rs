@@ -1,4 +1,4 @@
-//! `muster climax`: the `climax` program, for those who installed only `muster`.
+//! `muster climax`: the `climax` program, for users who installed only `muster`.
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -1,7 +1,7 @@
 //! `muster completion`: completion scripts for shells, with names of a running gateway.
 //!
-//! **Invariant:** completion never fails and never opens a browser. If the gateway does not respond in time there are no
-//! names.
+//! **Invariant:** completion never fails and never opens a browser. If the gateway does not respond in time, no names
+//! are completed.
 
 mod live;
 
@@ -26,7 +26,7 @@ use crate::{error::CommandError, output::Printer, output::format::OutputFormat};
 
 /// The environment variable by which a script requests completions.
 pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
-/// The one of scripts without descriptions.
+/// The environment variable of scripts without descriptions.
 pub(crate) const ASKED_BRIEFLY_BY: &str = "MUSTER_COMPLETE_BRIEF";
 
 /// Print a completion script for a shell
@@ -69,18 +69,18 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command without descriptions of its subcommands and arguments.
+/// Removes the descriptions of a command's subcommands and arguments.
 pub(crate) fn without_descriptions(command: clap::Command) -> clap::Command {
     command.mut_args(|arg| arg.help(None::<&str>).long_help(None::<&str>)).mut_subcommands(|sub| {
         without_descriptions(sub.about(None::<&str>).long_about(None::<&str>))
     })
 }
 
-/// The requests of the original's completion scripts: with descriptions, and without.
+/// The commands by which completion scripts of cobra request candidates: with descriptions, and without.
 const REQUESTS: [&str; 2] = ["__complete", "__completeNoDesc"];
 
-/// Completes the words after `__complete`, as the scripts of the original request it: a candidate per line with
-/// its description, and a directive.
+/// Completes the words after `__complete`, for users who still have a completion script of the original muster, which
+/// used cobra: prints one candidate per line with its description, and a directive.
 pub(crate) fn complete_if_asked(command: &mut clap::Command) -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let asked = words.next()?;
@@ -101,11 +101,11 @@ pub(crate) fn complete_if_asked(command: &mut clap::Command) -> Option<ExitCode>
             return Some(ExitCode::FAILURE);
         }
     }
-    // No files: the candidates are complete.
+    // Cobra's directive `ShellCompDirectiveNoFileComp`: the candidates are complete, so do not add files.
     Some(if printer.line(":4").is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Completes words of a list that is made on demand.
+/// Completes words of a list that is computed on demand.
 fn among(words: impl Fn() -> Vec<String> + Send + Sync + 'static) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy().to_lowercase();
@@ -183,7 +183,7 @@ pub(super) fn edited() -> ArgValueCompleter {
     among(|| FORMATS.iter().map(|format| format.name.to_owned()).collect())
 }
 
-/// Completes names of the kind that was typed before.
+/// Completes names of the kind typed before them.
 pub(super) fn names() -> ArgValueCompleter {
     among(|| {
         let typed = live::typed();
@@ -213,7 +213,7 @@ pub(super) fn service_classes() -> ArgValueCompleter {
     among(|| live::names(ResourceKind::ServiceClass))
 }
 
-/// Completes arguments of the tool that was typed before.
+/// Completes arguments of the tool typed before them.
 pub(super) fn arguments() -> ArgValueCompleter {
     among(|| {
         let typed = live::typed();

@@ -126,7 +126,7 @@ fn undo(args: &Connect, file: &ClientFile) -> Result<(), CommandError> {
     }
 }
 
-/// The entry that starts muster from the client.
+/// The entry by which the client starts muster.
 fn entry(args: &Connect) -> Result<ServerCommand, CommandError> {
     let program = std::env::current_exe()?;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -33,7 +33,7 @@ pub(crate) struct ConsoleArgs {
 
 pub(crate) fn run(args: &ConsoleArgs) -> Result<ExitCode, CommandError> {
     process::block_on(async {
-        // Logs in first, if the gateway requires it.
+        // Connect first, which logs in if the gateway requires it.
         args.gateway.open().await?.close().await;
         let target = args.gateway.target()?;
         let url = console::login_url(&target).await?;
@@ -42,8 +42,8 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<ExitCode, CommandError> {
             return Ok(());
         }
         if !target.is_local() {
-            // The arguments of a browser are visible to all users of this machine. A local gateway
-            // admits only its own user, so that others cannot use the address.
+            // Do not pass the address of a remote gateway to a browser: all users of this machine can see
+            // its arguments. A local gateway admits only its own user, so others cannot use the address.
             output::hint("open the address in your browser within a minute");
         } else if browser::open(&url).is_err() {
             output::hint("no browser could be started: open the address yourself");

@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// The arguments of a call, and the secrets that are stored before it.
+/// The arguments of a call, and the secrets to store before it.
 struct ServerDefinition {
     arguments: Raw,
     secrets: Vec<MovedSecret>,
@@ -160,7 +160,7 @@ impl Server {
             let session = gateway.open().await?;
             let known = one("name", &self.name);
             let exists = || async { session.request("core_mcpserver_get", &known).await };
-            // The secrets of a server that exists are not touched; its creation fails.
+            // Do not touch the secrets of a server that exists: its creation is going to fail.
             if let Some(config) = config.filter(|_| !secrets.is_empty())
                 && exists().await?.failed
             {
@@ -181,7 +181,7 @@ impl Server {
         })
     }
 
-    /// With `stores_secrets`, secrets are replaced by references.
+    /// Converts the flags to the definition of a server. With `stores_secrets`, secrets are replaced by references.
     fn definition(&self, stores_secrets: bool) -> Result<ServerDefinition, CommandError> {
         let mut secrets = Vec::new();
         let mut object = RawObject::new();
@@ -231,7 +231,7 @@ impl Server {
 }
 
 impl Server {
-    /// Its `auth` section; none if no flag is about it.
+    /// The `auth` section; `None` without a flag for it.
     fn auth(&self) -> Option<Value> {
         let mut auth = serde_json::Map::new();
         let mut put = |key: &str, value: Value| drop(auth.insert(key.to_owned(), value));
@@ -255,12 +255,12 @@ impl Server {
     }
 }
 
-/// The words of a list that is separated by commas.
+/// Splits a comma-separated list.
 fn words(list: &str) -> Vec<&str> {
     list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
 }
 
-/// The configuration directory of the gateway, if it is one of this user's on this machine.
+/// The configuration directory of the gateway, if this user runs it on this machine.
 fn local_config(gateway: &GatewayArgs) -> Option<PathBuf> {
     let folder = user_dirs::state_folder(&gateway.config_directory().ok()?, None).ok()?;
     let record = folder.owner()?.record?;
@@ -270,7 +270,7 @@ fn local_config(gateway: &GatewayArgs) -> Option<PathBuf> {
 
 fn split(flag: &str, pairs: &[String]) -> Result<Vec<(String, String)>, CommandError> {
     let split = |pair: &String| {
-        // The value may be a secret: only the flag is named.
+        // Name only the flag: the value may be a secret.
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             CommandError::new(format!("a value of {flag} has no `=`"))
                 .hint(format!("write {flag} KEY=VALUE"))
@@ -301,7 +301,7 @@ impl Service {
     }
 }
 
-/// The arguments, converted to the types of the class. Unknown arguments stay text.
+/// Converts the arguments to the types of the class. Unknown arguments stay text.
 async fn typed_args(session: &GatewaySession, class: &str, words: &ToolArgs) -> Raw {
     let schema = match words.pairs.is_empty() {
         true => None,

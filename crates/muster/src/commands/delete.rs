@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Delete) -> Result<ExitCode, CommandError> {
     resource_verb::for_each(&args.gateway, kind, &tool, &args.names)
 }
 
-/// The kinds that are files only.
+/// The kinds that exist only as files.
 const FILES: [&str; 3] = ["policy", "toolset", "cli"];
 
 /// The kinds that can be deleted.
@@ -60,7 +60,7 @@ pub(super) fn all_kinds() -> Vec<&'static str> {
     resource_kinds::DELETED.iter().map(|(name, _)| *name).chain(FILES).collect()
 }
 
-/// Deletes files of the configuration directory. All are found before the first is deleted.
+/// Deletes files of the configuration directory. Finds all files before it deletes the first.
 fn delete_files(args: &Delete, kind: &str) -> Result<ExitCode, CommandError> {
     if args.gateway.endpoint.is_some() || args.gateway.context.is_some() {
         return Err(CommandError::new(format!("a {kind} is a file on the machine of its gateway"))

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Doctor) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::from(code))
 }
 
-/// Changes the files of all findings that have a repair. Exits with the code of what is left.
+/// Applies the repairs of all findings. Returns the exit code of the remaining findings.
 fn repair(findings: &[Finding], args: &Doctor) -> Result<ExitCode, CommandError> {
     let is_open = |finding: &&Finding| finding.repair.is_some();
     let mut left: Vec<Finding> =

@@ -80,7 +80,7 @@ fn kept(copy: &Path) -> String {
     format!("your text is kept in {}", copy.display())
 }
 
-/// The file of a definition.
+/// Finds the file of a definition.
 pub(super) fn find(root: &Path, kind: &str, name: Option<&str>) -> Result<PathBuf, CommandError> {
     if kind == "config" {
         return match name {
@@ -99,7 +99,7 @@ pub(super) fn find(root: &Path, kind: &str, name: Option<&str>) -> Result<PathBu
     if let Some((_, path)) = known.iter().find(|(known, _)| known == name) {
         return Ok(path.clone());
     }
-    // A file that cannot be read has no name yet.
+    // A definition that cannot be read has no known name: look for a file of that name.
     let folder = FileFormat::named(kind).and_then(FileFormat::folder).unwrap_or_default();
     let path = root.join(folder).join(format!("{name}.yaml"));
     if path.exists() {
@@ -113,7 +113,7 @@ pub(super) fn find(root: &Path, kind: &str, name: Option<&str>) -> Result<PathBu
     Err(error.hint("--config-path names the directory of the files"))
 }
 
-/// The definitions of a kind: their names and files.
+/// Lists the definitions of a kind with their names and files.
 fn known(files: &Files, kind: &str) -> Vec<(String, PathBuf)> {
     let by_stem = |path: &PathBuf| (stem(path), path.clone());
     match kind {
@@ -146,7 +146,7 @@ fn known(files: &Files, kind: &str) -> Vec<(String, PathBuf)> {
     }
 }
 
-/// A copy for the editor, which only its user can read.
+/// Creates a copy for the editor that only the user can read.
 fn copy(path: &Path, text: &str) -> Result<PathBuf, CommandError> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let folder = user_dirs::state()?.join("edit");

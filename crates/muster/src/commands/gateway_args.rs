@@ -1,4 +1,4 @@
-//! The flags, the connection and the output of commands that use a running gateway.
+//! The flags, connection and output that all commands for a running gateway share.
 
 use std::{borrow::Cow, path::PathBuf};
 
@@ -79,7 +79,7 @@ impl GatewayArgs {
         Ok(OutputStyle { format: OutputFormat::parse(&self.output)?, headings: !self.no_headers })
     }
 
-    /// The gateway to use.
+    /// Resolves the gateway to use.
     pub(crate) fn target(&self) -> Result<Target, TargetError> {
         let endpoint = self.endpoint.clone().or_else(|| env_vars::get("MUSTER_ENDPOINT"));
         Target::resolve(TargetOptions {
@@ -97,8 +97,8 @@ impl GatewayArgs {
         }
     }
 
-    /// Refuses to select a gateway by its endpoint, for a command about the gateway of a directory on this machine. The
-    /// environment is no mistake if `directory_named`.
+    /// Refuses the selection of a gateway by its endpoint, for commands about the gateway of a directory on this
+    /// machine. Environment variables are ignored if `directory_named`.
     pub(crate) fn refuse_endpoint(
         &self,
         command: &str,
@@ -151,7 +151,7 @@ impl GatewayArgs {
 }
 
 impl GatewaySession {
-    /// Calls a tool. A response that reports an error becomes an error.
+    /// Calls a tool. Fails if the response reports an error.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -225,7 +225,8 @@ impl GatewaySession {
     }
 }
 
-/// The error text of a tool. Its hints are written for agents: names of meta-tools become commands.
+/// Converts the error text of a tool to an error. Its hints are written for agents, so meta-tools in them are replaced
+/// by commands.
 pub(crate) fn refusal(text: &str) -> CommandError {
     let (hints, words): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("hint: "));
@@ -234,7 +235,7 @@ pub(crate) fn refusal(text: &str) -> CommandError {
     hints.map(as_commands).fold(error, CommandError::hint)
 }
 
-/// A reply with commands in place of meta-tools in its hints.
+/// Replaces the meta-tools in the hints of a reply by commands.
 fn with_commands(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("hint: ") {
         Some(hint) => format!("hint: {}", as_commands(hint)),
@@ -243,7 +244,7 @@ fn with_commands(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A hint for agents with commands in place of meta-tools and their arguments.
+/// Replaces the meta-tools and their arguments in a hint for agents by commands.
 pub(crate) fn as_commands(hint: &str) -> String {
     let hint = hint.replace("filter_tools", "`muster search`");
     let Some(at) = hint.find('{') else { return hint };
@@ -279,7 +280,7 @@ struct Start<'a> {
     name: Cow<'a, str>,
 }
 
-/// A call in a hint, ready for `call_tool`.
+/// A call in a hint, as arguments of `call_tool`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Call<'a> {
@@ -309,7 +310,7 @@ fn failed_execution(texts: &[&str]) -> Option<CommandError> {
     })
 }
 
-/// Arguments with one text value.
+/// Arguments with a single text value.
 pub(crate) fn one(key: &'static str, value: &str) -> Raw {
     let mut object = muster_core::json::RawObject::new();
     object.set_value(key, value);

@@ -85,14 +85,14 @@ fn server(response: &ToolResponse) -> Vec<String> {
     next_step::for_info(&server).into_iter().collect()
 }
 
-/// What to do about an MCP server. Other services start and stop by themselves, or by their owner.
+/// The next step for an MCP server. Other services start and stop by themselves or by their owner.
 fn service(response: &ToolResponse) -> Vec<String> {
     let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
     let is_server = status.service_type == "MCPServer";
     next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
 }
 
-/// What to do about the servers of missing tools.
+/// The next steps for the servers of missing tools.
 fn tools(response: &ToolResponse) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

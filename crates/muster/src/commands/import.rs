@@ -207,7 +207,7 @@ fn show_secrets(
     Ok(())
 }
 
-/// Asks for confirmation; without a terminal the answer is no.
+/// Asks for confirmation. Without a terminal, the answer is no.
 fn confirmed(printer: &Printer) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
         return Ok(false);

@@ -68,7 +68,7 @@ fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
         if args.all {
             object.set_value("showAll", &true);
         }
-        // A table without the reason would send people to a second command.
+        // Always show reasons in tables, so that users need no second command.
         let for_people = ["table", "wide"].contains(&args.gateway.output.as_str());
         if args.verbose || for_people {
             object.set_value("verbose", &true);

@@ -22,7 +22,7 @@ use crate::{
 };
 
 const TOOL: &str = "core_mcpserver_logs";
-/// How often new lines are asked for.
+/// The polling interval for new lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show what a local MCP server writes to standard error
@@ -102,7 +102,7 @@ async fn follow(session: &GatewaySession, args: &Logs) -> Result<(), CommandErro
             })?;
         }
         after = log.lines.last().map_or(after, |line| line.number);
-        // From now on every line counts.
+        // After the first page, fetch every new line.
         tail = u32::MAX;
         tokio::select! {
             () = &mut stop => return Ok(()),

@@ -1,4 +1,4 @@
-//! `muster man`: manual pages, made from the help of the commands.
+//! `muster man`: manual pages, generated from the help of the commands.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! Resources as files describe them, for `apply` and `create`.
+//! Resources that are described by files, for `apply` and `create`.
 
 use std::{
     fs,
@@ -34,12 +34,12 @@ pub(super) struct Manifest {
     pub(super) name: String,
     /// The arguments of the core tools that create and update it.
     pub(super) arguments: Map<String, Value>,
-    /// The same as the gateway shows it: with secrets redacted.
+    /// The arguments as the gateway shows them, with secrets redacted.
     pub(super) shown: Value,
 }
 
-/// Reads the resources of files, of the files in directories, and of standard input for `-`. All files are read before
-/// any problem is reported.
+/// Reads the resources of files, of the files in directories, and of standard input for `-`. Reads all files before it
+/// reports any problem.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, CommandError> {
     let mut texts: Vec<(PathBuf, String)> = Vec::new();
     for path in paths {
@@ -114,7 +114,7 @@ fn object(value: Value) -> Map<String, Value> {
 fn server(loaded: Loaded<mcpserver::McpServer>) -> Manifest {
     let server = loaded.value;
     let mut arguments = object(json!(server.spec));
-    // Only operators apply files, which approves the server.
+    // Only operators apply files, and that approves the server.
     arguments.remove("approval");
     let mut shown = arguments.clone();
     for key in ["env", "headers"] {
@@ -147,7 +147,7 @@ fn class(loaded: Loaded<muster_workflow::service::ServiceClass>) -> Manifest {
     let mut spec = json!(class.spec);
     in_nanoseconds(&mut spec, &serviceclass::fields::SPEC);
     let mut arguments = object(spec.clone());
-    // A file without arguments says that there are none.
+    // A file without `args` means that there are no arguments.
     arguments.entry("args").or_insert_with(|| json!({}));
     named(ResourceKind::ServiceClass, class.name, arguments, spec)
 }
@@ -157,7 +157,7 @@ fn of_service(loaded: Loaded<service::ServiceFile>) -> Manifest {
     let shown = json!({"serviceClassName": service.class, "args": service.args});
     let mut arguments = object(shown.clone());
     arguments.insert("autoStart".to_owned(), json!(service.auto_start));
-    // A service that is described by a file is expected to survive a restart.
+    // Users expect a service with a file to survive a restart of the gateway.
     arguments.insert("persist".to_owned(), json!(true));
     named(ResourceKind::Service, service.name, arguments, shown)
 }
@@ -172,7 +172,7 @@ fn named(
     Manifest { kind, name, arguments, shown }
 }
 
-/// Writes durations the way core tools take them.
+/// Converts durations to nanoseconds, which core tools expect.
 fn in_nanoseconds(value: &mut Value, table: &'static FieldTable) {
     for field in table.all() {
         let Some(member) = value.get_mut(field.name) else { continue };

@@ -1,4 +1,4 @@
-//! `muster migrate`: definitions from files to Kubernetes resources, and back.
+//! `muster migrate`: copies definitions from files to Kubernetes resources, and back.
 
 #[cfg(feature = "kubernetes")]
 mod transfer;

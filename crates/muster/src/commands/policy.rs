@@ -74,7 +74,7 @@ struct PolicyCheckArgs {
 }
 
 impl PolicyCheckArgs {
-    /// The arguments of the core tool.
+    /// Converts the flags to arguments of the core tool.
     fn arguments(&self) -> Result<RawObject<'static>, CommandError> {
         let mut object = RawObject::new();
         let Self { tool, json, user, groups, client, token, toolset, operator } = self;

@@ -99,7 +99,7 @@ pub(crate) fn unknown(word: &str, names: &[&str]) -> CommandError {
 }
 
 impl ResourceKind {
-    /// Its name in commands, and in the names of the core tools that manage it.
+    /// Its name in commands and in the names of the core tools that manage it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Service => "service",
@@ -113,7 +113,7 @@ impl ResourceKind {
         }
     }
 
-    /// The core tool that lists resources of this kind; none for those that MCP lists itself.
+    /// The core tool that lists resources of this kind; `None` for kinds that MCP itself lists.
     pub(crate) const fn list_tool(self) -> Option<&'static str> {
         match self {
             Service => Some("core_service_list"),

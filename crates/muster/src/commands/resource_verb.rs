@@ -1,4 +1,4 @@
-//! A verb on several resources of one kind.
+//! Commands that apply a verb to several resources of one kind.
 
 use std::process::ExitCode;
 
@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{error::CommandError, output, process};
 
-/// Calls a core tool for each name, and prints the replies. A failure does not keep the others from being called;
-/// the exit code is 1 then.
+/// Calls a core tool for each name and prints the replies. Continues after a failure, but then fails at the end.
 pub(super) fn for_each(
     gateway: &GatewayArgs,
     kind: ResourceKind,
@@ -29,14 +28,14 @@ pub(super) fn for_each(
             }
         }
         session.close().await;
-        // The last error is reported by the caller, as that of every other command.
+        // Report all errors but the last, which the caller reports like that of any other command.
         let last = failed.pop();
         failed.iter().for_each(|error| output::report("Error", error));
         last.map_or(Ok(ExitCode::SUCCESS), Err)
     })
 }
 
-/// Calls a core tool with the name of a resource, and prints the reply. If there is no such resource, the error
+/// Calls a core tool with the name of a resource and prints the reply. If the resource does not exist, the error
 /// suggests the nearest name.
 pub(super) async fn call(
     session: &GatewaySession,
@@ -56,7 +55,7 @@ pub(super) async fn call(
     }
 }
 
-/// Adds the name that was probably meant.
+/// Adds a hint with the name that was probably meant.
 pub(super) async fn nearest(
     session: &GatewaySession,
     kind: ResourceKind,

@@ -71,12 +71,12 @@ struct Reply {
     nearest_servers: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unavailable: Vec<UnavailableServer>,
-    /// The tools with everything that the gateway says of them.
+    /// The tools, unchanged from the reply.
     tools: Vec<Value>,
 }
 
 impl Reply {
-    /// Whether the tools are what was searched for; none if they are.
+    /// A remark if the tools may not be what was searched for; `None` otherwise.
     fn doubt(&self) -> Option<String> {
         let terms = match self.unmatched_terms.as_slice() {
             [] => String::new(),
@@ -101,7 +101,7 @@ async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandErro
     let query = args.words.join(" ");
     let arguments = json!({"query": query, "limit": args.limit, "max_tokens": MAX_TOKENS});
     let response = session.call("filter_tools", &raw(&arguments)).await?;
-    // A gateway without tools replies with a sentence.
+    // A gateway without tools replies with a sentence instead of JSON.
     let page: ToolPage = response.reply("filter_tools").unwrap_or_default();
     let reply: Reply = response
         .reply("filter_tools")

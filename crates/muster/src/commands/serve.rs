@@ -63,7 +63,7 @@ use crate::{
     listen, log, process,
 };
 
-/// Serves clients until the process is asked to stop.
+/// Serves clients until the process is asked to stop. Starts a background process instead if the arguments say so.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
     args.check_surface_flags()?;
     if args.background {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// Writes log lines to standard error, as far as the arguments say.
+/// Installs the log on standard error, at the level of the arguments.
 pub(crate) fn install_log(args: &Serve) -> Result<(), CommandError> {
     let level = match (args.silent, args.debug) {
         (true, _) => LevelFilter::OFF,
@@ -151,9 +151,9 @@ async fn serve(
     let login_secrets = (&store, secrets.as_deref());
     let logins = logins::of(&oauth.server, &files, mode, trust.clone(), login_secrets).await?;
     let replica = replicas::of(&settings.replicas, &oauth.server, &trust)?;
-    // Listen before anything is started: a gateway whose port is in use must not start servers.
+    // Listen first: a gateway whose port is in use must not start servers.
     let listener = listener(args, aggregator, &access, logins.as_ref()).await?;
-    // The one client of a pipe has no other gateway to go to.
+    // A client on standard input cannot be served by another replica, so share no state.
     let replica = replica.filter(|_| matches!(listener, Listener::Http(_)));
     let stores = (logins.as_ref(), replica.as_deref());
     let client = backends::of(&oauth.mcp_client, stores, mode, trust.clone(), (&store, secrets))?;
@@ -217,12 +217,12 @@ async fn serve(
     Ok(served?)
 }
 
-/// The settings of the endpoint; flags come first.
+/// The settings of the endpoint, overridden by flags.
 fn aggregator(args: &Serve, settings: &Aggregator) -> Aggregator {
     Aggregator { port: args.port.unwrap_or(settings.port), ..settings.clone() }
 }
 
-/// The connector with the secrets that servers refer to: of the cluster, or of the configuration directory.
+/// Wraps the connector so that it resolves secrets, of the cluster or of the configuration directory.
 fn with_secrets(
     connector: &Arc<McpConnector>,
     store: &ConfigStore,
@@ -232,7 +232,7 @@ fn with_secrets(
     Arc::new(connect.in_cluster(cluster.secrets()))
 }
 
-/// How the gateway introduces itself.
+/// The server info of the gateway in the MCP handshake.
 fn identity() -> ServerInfo {
     ServerInfo {
         name: "muster-aggregator".to_owned(),
@@ -241,7 +241,7 @@ fn identity() -> ServerInfo {
     }
 }
 
-/// The certificate authorities that connections trust.
+/// The certificate authorities that outgoing connections trust.
 fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
         None => Ok(TrustStore::system()),
@@ -251,7 +251,7 @@ fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     }
 }
 
-/// The connector to servers, with the same trust store.
+/// The connector to servers.
 fn connector(
     args: &Serve,
     launcher: &Launcher,
@@ -280,7 +280,7 @@ async fn listener(
         ServeTransport::Stdio | ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let listeners = match listen::open(&aggregator.host, aggregator.port, setting).await {
-                // The clients that it was started for find it at any port.
+                // A gateway that clients start on demand may use any port, because they find it by its state folder.
                 Err(err) if args.idle_timeout.is_some() => {
                     tracing::warn!("using another port: {err}");
                     listen::open(&aggregator.host, 0, setting).await?

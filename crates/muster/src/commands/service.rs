@@ -17,7 +17,7 @@ use crate::{
     output::{Printer, shell_quoted},
 };
 
-/// The mark by which files of this command are recognized.
+/// A text by which units that this command wrote are recognized.
 const MARK: &str = "Written by `muster service install`";
 
 /// Run the gateway as a service of your user
@@ -60,7 +60,7 @@ struct ServiceArgs {
     dry_run: bool,
 }
 
-/// The file of a unit, and how the service manager learns of it.
+/// The file of a unit, and the commands that tell the service manager about it.
 #[derive(Debug)]
 struct Unit {
     path: PathBuf,
@@ -104,7 +104,7 @@ fn uninstall(unit: &Unit, dry_run: bool) -> Result<(), CommandError> {
     printer.line(&format!("Removed {path}.\nStop the service with: {}", unit.disable))
 }
 
-/// Refuses to touch a file that somebody else wrote.
+/// Refuses to change a unit that this command did not write.
 fn check_ours(unit: &Unit) -> Result<(), CommandError> {
     match fs::read_to_string(&unit.path) {
         Ok(text) if !text.contains(MARK) => {
@@ -121,7 +121,7 @@ fn unit(args: &ServiceArgs) -> Result<Unit, CommandError> {
     let default = user_dirs::config()?;
     let config = args.config_path.clone().unwrap_or_else(|| default.clone());
     let config = std::path::absolute(&config).unwrap_or(config);
-    // The folders of other configuration directories have names of their own.
+    // Other configuration directories need units with different names: use that of the state folder.
     let name = match config == default {
         true => "muster".to_owned(),
         false => {
@@ -136,7 +136,7 @@ fn unit(args: &ServiceArgs) -> Result<Unit, CommandError> {
         "--config-path".to_owned(),
         config.display().to_string(),
     ];
-    // The service manager does not have the variables of this shell, by which commands find the state folder.
+    // The service manager does not have this shell's variables, which select the state folder.
     let is_set = |name| env_vars::get(name).is_some();
     if args.state_path.is_some() || is_set("MUSTER_STATE_PATH") || is_set("XDG_STATE_HOME") {
         let folder = user_dirs::state_folder(&config, args.state_path.as_deref())?;
@@ -225,7 +225,7 @@ fn launchd(home: &Path, name: &str, words: &[String], path: &str) -> Unit {
     }
 }
 
-/// A text as XML has it.
+/// Escapes a text for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| push_escaped(&mut out, c));

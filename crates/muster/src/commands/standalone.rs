@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// How long the gateway goes on after its last client, by default.
+/// The default time that the gateway keeps running after its last client has left.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// The idle timeout of a gateway that no other client can find.
 const PRIVATE_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ struct AgentFlags {
 }
 
 impl AgentFlags {
-    /// Refuses what would need another command.
+    /// Refuses flags that need another command.
     fn check(&self) -> Result<(), CommandError> {
         let elsewhere = self.endpoint.is_some() || self.context.is_some();
         match (self.repl, elsewhere) {
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Standalone) -> Result<ExitCode, CommandError> {
         Some(_) => PRIVATE_IDLE_TIMEOUT,
         None => serve.idle_timeout.unwrap_or(IDLE_TIMEOUT),
     };
-    // A second client without a folder needs another port.
+    // Use any free port: the gateway of another client without a folder may have the usual one.
     let port = serve.port.or(private.as_ref().map(|_| 0));
     let started = Serve { idle_timeout: Some(idle_timeout), port, ..serve.clone() };
     let arguments = started.arguments(&config, &folder, BackgroundRole::Starter);
@@ -119,12 +119,12 @@ pub(crate) fn run(args: &Standalone) -> Result<ExitCode, CommandError> {
         visits_servers: false,
     };
     let carried = agent::carry(&client).map(|()| ExitCode::SUCCESS);
-    // Removed when the client has left, and not before.
+    // Remove the temporary folder only after the client has left.
     drop(private);
     carried
 }
 
-/// The state folder. Where the default one cannot be written to, a temporary one of this client.
+/// The state folder. If the default one cannot be written to, a temporary folder for this client.
 fn state(serve: &Serve, config: &Path) -> Result<(StateFolder, Option<PrivateDir>), CommandError> {
     let folder = user_dirs::state_folder(config, serve.state_path.as_deref());
     if serve.state_path.is_some() || user_dirs::chosen_state().is_some() {

@@ -1,4 +1,4 @@
-//! `muster stats`: calls in numbers.
+//! `muster stats`: statistics of calls.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(crate) struct Stats {
     gateway: GatewayArgs,
 }
 
-/// The number of tools that are asked for: as many as there can be in a reply.
+/// The number of tools to request, which is the maximum of a reply.
 const MAX_TOOLS: usize = 1_000;
 
 pub(crate) fn run(args: &Stats) -> Result<ExitCode, CommandError> {

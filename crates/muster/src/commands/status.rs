@@ -1,4 +1,4 @@
-//! `muster status`: whether the gateway is running, and how its servers are.
+//! `muster status`: whether the gateway is running, and the state of its servers.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -43,7 +43,7 @@ pub(crate) struct Status {
     gateway: GatewayArgs,
 }
 
-/// What is known about a gateway.
+/// The status of a gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GatewayStatus {
@@ -141,7 +141,7 @@ async fn servers(url: &str) -> Result<ServerCounts, RemoteError> {
         .into_iter()
         .filter(|server| !server.state.is_up())
         .map(|server| ServerProblem {
-            // The message about a state names the next step.
+            // Omit the hint if there is only a status message, which names the next step itself.
             hint: next_step::for_info(&server)
                 .filter(|_| !server.error.is_empty() || server.status_message.is_empty()),
             name: server.name,

@@ -71,7 +71,8 @@ async fn stop_gateway(args: &Stop) -> Result<(), CommandError> {
     };
     let pid = signal(&folder, &owner, Signal::TERM)?;
     if args.now {
-        // The second signal cuts off what the first one waits for. Two of a kind could become one.
+        // The second signal cuts off the calls that the first one waits for. It is a different signal, because two
+        // pending signals of the same kind can be merged into one.
         signal(&folder, &owner, Signal::INT)?;
     }
     let stopping = local_gateway::stopped(&folder, args.timeout);
@@ -93,7 +94,7 @@ fn signal(folder: &StateFolder, owner: &GatewayOwner, signal: Signal) -> Result<
     })?;
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match process.map(|process| kill_process(process, signal)) {
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(pid),
         Some(Err(error)) => Err(CommandError::new(format!("cannot stop process {pid}: {error}"))),
         None => Err(CommandError::new(format!("{pid} is not a process id"))),

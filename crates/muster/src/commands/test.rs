@@ -1,4 +1,4 @@
-//! `muster test`: scenarios against real gateways.
+//! `muster test`: runs scenarios against real gateways.
 
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 

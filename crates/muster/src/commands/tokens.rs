@@ -19,7 +19,7 @@ use crate::{
     tokenizer::{self, Tokenizer},
 };
 
-/// The number of tools that are searched for and described, to estimate the cost of both.
+/// The number of tools that are searched for and described to estimate the cost of both.
 const SAMPLE: usize = 20;
 
 /// Count the tokens that servers and tools cost an agent
@@ -45,17 +45,17 @@ pub(crate) struct Tokens {
 #[derive(Serialize)]
 struct Report {
     tokenizer: &'static str,
-    /// The user's own tools, listed directly.
+    /// The cost of listing the user's own tools directly.
     direct: usize,
-    /// The number of these tools.
+    /// The number of the user's own tools.
     own_tools: usize,
-    /// The tools that only a gateway has, which nobody would list directly.
+    /// The tools that exist only with a gateway, so that they are never listed directly.
     added: Added,
-    /// The meta-tools.
+    /// The cost of listing the meta-tools.
     surface: usize,
-    /// One search.
+    /// The cost of one search.
     search: usize,
-    /// One description.
+    /// The cost of one description.
     describe: usize,
     /// How many tools can be found and described before a direct list would have been cheaper.
     break_even: usize,
@@ -106,7 +106,7 @@ async fn report(
                 .to_string(),
         )
     };
-    // A server that is down would not be listed directly either.
+    // Skip unavailable tools: without a gateway, a server that is down would list none either.
     let all = inventory::tools_behind(&session.remote).await?.tools;
     let all = all.into_iter().filter(|tool| tool.unavailable.is_none());
     let (tools, others): (Vec<ToolInfo>, Vec<ToolInfo>) = all.partition(is_without_gateway);

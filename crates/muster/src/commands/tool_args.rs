@@ -19,7 +19,7 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    /// Parses the words. `--` ends the flags of the command: the rest is for the tool.
+    /// Parses the words. `--` ends the flags of the command; the rest is for the tool.
     pub(crate) fn read(words: &[String], gateway: &GatewayArgs) -> Result<Self, CommandError> {
         let (ours, theirs) = split(words);
         let mut read = Self { gateway: merged(gateway, ours)?, ..Self::default() };
@@ -48,7 +48,7 @@ impl ToolArgs {
         Ok(read)
     }
 
-    /// The arguments, converted to the types of the input schema.
+    /// Converts the arguments to the types of the input schema.
     pub(crate) fn typed(&self, schema: &Value) -> Raw {
         let mut object = self.json.clone().unwrap_or_default();
         for (key, text) in &self.pairs {
@@ -103,7 +103,7 @@ pub(crate) fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
         };
         ours.push(word.clone());
         let takes_next = found.get_action().takes_values() && !word.contains('=');
-        // A short flag may include its value: `-ojson`.
+        // A short flag may include its value, as in `-ojson`.
         let is_whole = !word.starts_with("--") && word.chars().count() > 2;
         if takes_next && !is_whole {
             ours.extend(words.next().cloned());
@@ -134,7 +134,7 @@ fn merged(before: &GatewayArgs, words: Vec<String>) -> Result<GatewayArgs, Comma
     Ok(gateway)
 }
 
-/// Converts a text to the type of a schema; the text itself if that is not possible.
+/// Converts a text to the type of a schema. Returns it as text if that is not possible.
 fn convert(wanted: &Value, text: &str) -> Value {
     let kinds: Vec<&str> = match wanted.get("type") {
         Some(Value::String(kind)) => vec![kind],

@@ -54,7 +54,7 @@ async fn watch(args: &Top) -> Result<(), CommandError> {
     loop {
         let stats: Stats = session.remote.reply("core_stats", &no_arguments()).await?;
         let shown = stats::table(&stats, before.as_ref());
-        // The screen is cleared by the same write, so that it does not flicker.
+        // Clear the screen right before printing, so that it does not flicker.
         if redraws {
             printer.clear()?;
         }

@@ -101,7 +101,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks the documents of a text. Files of the configuration directory hold one each.
+    /// Checks the documents of a text. A file of the configuration directory holds only one.
     fn text(&mut self, path: &Path, text: &str, by_place: Option<&'static FileFormat>) {
         self.files += 1;
         if let Some(format) = by_place {
@@ -134,7 +134,7 @@ impl Findings {
                 yaml_files(&folder)?.iter().try_for_each(|path| self.file(path))?;
             }
         }
-        // Together they may have problems that no single file has.
+        // Check the directory as a whole, which may have problems that no single file has.
         let files = ConfigStore::new(root).load(&Files::default());
         let rules = unmatched_rules::examined(&files, &bundled::clis(), &Default::default());
         self.problems.extend(files.problems.into_iter().chain(rules));
@@ -171,7 +171,7 @@ fn document_problems(path: &Path, text: &str, format: &FileFormat) -> Vec<FilePr
     problems
 }
 
-/// The format of a file by its place in a configuration directory.
+/// Determines the format of a file by its place in a configuration directory.
 pub(super) fn format_by_place(path: &Path) -> Option<&'static FileFormat> {
     if path.file_name().is_some_and(|name| name == "config.yaml") {
         return FileFormat::named("config");
@@ -185,7 +185,7 @@ pub(super) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The YAML files of a folder that are not hidden, by name.
+/// Lists the YAML files of a folder that are not hidden, sorted by name.
 pub(super) fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let failed = |err| CommandError::new(format!("cannot read {}: {err}", folder.display()));
     let mut paths = Vec::new();
@@ -201,7 +201,7 @@ pub(super) fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
     Ok(paths)
 }
 
-/// The problem of a document whose kind is not clear.
+/// The problem of a document whose kind is unknown.
 pub(super) fn unknown_format(path: &Path, line: usize) -> FileProblem {
     FileProblem {
         path: path.to_owned(),

@@ -1,7 +1,7 @@
 //! Log lines for programs: one JSON object on each line.
 //!
-//! `timestamp`, `level`, `target` and `message` come first, then the fields of the event. A line that is written during a
-//! traced call has its `trace_id` and `span_id`, so that a log and a trace can be read together.
+//! `timestamp`, `level`, `target` and `message` come first, then the fields of the event. A line that is written during
+//! a traced call has the call's `trace_id` and `span_id`, so that logs and traces can be correlated.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use tracing::{
     span::Attributes,
 };
 
-/// The names of a trace and of a span in it.
+/// The ids of a trace and of a span in it.
 #[derive(Debug, Default)]
 pub(super) struct TraceIds {
     trace: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct TraceIds {
 }
 
 impl TraceIds {
-    /// Those that the fields of a new span name.
+    /// Reads the ids from the fields of a new span.
     pub(super) fn of(attributes: &Attributes<'_>) -> Self {
         let mut found = Self::default();
         attributes.record(&mut found);
@@ -43,7 +43,7 @@ impl Visit for TraceIds {
 const TRACE_ID: &str = "trace_id";
 const SPAN_ID: &str = "span_id";
 
-/// An event as a line, with the trace that it was written in.
+/// Formats an event as a line, with the ids of the trace that it was written in.
 pub(super) fn line(event: &Event<'_>, within: Option<&TraceIds>) -> String {
     let metadata = event.metadata();
     let mut fields = Fields { message: String::new(), object: RawObject::new() };
@@ -56,7 +56,7 @@ pub(super) fn line(event: &Event<'_>, within: Option<&TraceIds>) -> String {
     for (name, value) in fields.object.iter() {
         object.set_value(name, value);
     }
-    // A line about a call names the call's own span.
+    // Keep ids that the event has itself: a line about a call has the span of the call.
     if let Some(TraceIds { trace: Some(trace), span: Some(span) }) = within
         && fields.object.get(TRACE_ID).is_none()
     {

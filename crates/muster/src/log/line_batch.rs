@@ -1,9 +1,9 @@
-//! Log lines on their way out, some of them in batches.
+//! Writes log lines, those of calls in batches.
 //!
 //! A busy gateway logs thousands of calls per second. Written one by one, each line would cost a system call, and
-//! the threads that serve requests would wait for each other at standard error. The lines of calls are
-//! therefore collected, and written a moment later by a thread of their own. All other lines are written at
-//! once, after those that were collected before them.
+//! the threads that serve requests would contend for standard error. The lines of calls are therefore collected and
+//! written a moment later by a separate thread. All other lines are written at once, after the lines that were
+//! collected before them.
 
 use std::{
     fs::File,
@@ -16,23 +16,24 @@ use std::{
 
 use muster_core::lock::Lock;
 
-/// How long lines are collected.
+/// How long lines are collected before they are written.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The number of bytes that are collected. Beyond it threads write their lines themselves, and wait for a slow reader.
+/// The maximum number of collected bytes. Beyond it, threads write lines themselves, which blocks them if the reader is
+/// slow (backpressure).
 const MAX_COLLECTED: usize = 256 * 1024;
 
-/// The lines that are not written yet, and where they are written to.
+/// The lines that are not written yet, and their outputs.
 #[derive(Debug, Default)]
 pub(super) struct LineBatch {
     file: Option<File>,
     collected: Lock<Collected>,
     arrived: Condvar,
-    /// Whether there is a thread that writes collected lines; it is started with the first of them.
+    /// Whether the thread that writes collected lines could be started; it is started with the first of them.
     has_writer: OnceLock<bool>,
 }
 
-/// One line as each output has it, with its line end.
+/// A line in the form of each output, including the line end.
 pub(super) struct Line<'a> {
     pub(super) stderr: &'a str,
     pub(super) file: Option<&'a str>,
@@ -80,14 +81,14 @@ impl LineBatch {
 
     /// Writes everything that was collected.
     pub(super) fn flush(&self) {
-        // Held from before the lines are taken, so that no two threads change their order.
+        // Lock standard error before taking the lines, so that two threads cannot reorder them.
         let mut stderr = io::stderr().lock();
         let Collected { stderr: lines, file: file_lines, .. } = {
             let mut collected = self.collected.lock();
             let writer_waits = collected.writer_waits;
             mem::replace(&mut *collected, Collected { writer_waits, ..Collected::default() })
         };
-        // A log line that cannot be written has nowhere to be reported.
+        // Ignore errors: there is nowhere to report that a log line cannot be written.
         drop(stderr.write_all(lines.as_bytes()));
         if let Some(mut file) = self.file.as_ref() {
             drop(file.write_all(file_lines.as_bytes()));

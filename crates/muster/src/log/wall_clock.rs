@@ -1,6 +1,6 @@
 //! The local time of log lines, formatted once a second.
 //!
-//! Every call writes a line. Time zone arithmetic would cost as much as the rest of it.
+//! Every call writes a line, and time zone arithmetic would cost as much as the rest of it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -42,7 +42,7 @@ impl LocalTime {
             i64::try_from(second).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
         let local = timestamp.unwrap_or_default().to_zoned(jiff::tz::TimeZone::system());
         let text = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        // Longer text (a five-digit year) is truncated.
+        // Truncate longer text, such as a five-digit year.
         let mut bytes = [b' '; LENGTH];
         for (to, byte) in bytes.iter_mut().zip(text.bytes()) {
             *to = byte;

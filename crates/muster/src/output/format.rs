@@ -8,11 +8,11 @@ pub enum OutputFormat {
     /// A table for people.
     #[default]
     Table,
-    /// A table with more columns, nothing cut.
+    /// A table with more columns and uncut cells.
     Wide,
     /// JSON, as the gateway returned it.
     Json,
-    /// That JSON, as YAML.
+    /// The same content as in JSON, as YAML.
     Yaml,
 }
 
@@ -35,7 +35,7 @@ impl OutputFormat {
     }
 }
 
-/// The format and its options.
+/// The output format and its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputStyle {
     /// The format.

@@ -1,4 +1,4 @@
-//! JSON of any shape for people: the replies of tools whose type is not known.
+//! Formats JSON of any shape for people. It is used for replies without a known type.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use super::{
     table::{Table, one_line},
 };
 
-/// The most columns, and the longest cell in characters, unless the table is wide.
+/// The maximum number of columns and length of a cell in characters, unless the table is wide.
 const MAX_COLUMNS: usize = 6;
 const MAX_CELL: usize = 50;
 
-/// A list of objects as a table, an object as its members, everything else as text.
+/// Formats a list of objects as a table, an object as its members, and everything else as text.
 pub fn show(value: &Value, style: OutputStyle) -> String {
     match value {
         Value::Array(items) => list(items, style),
@@ -22,7 +22,7 @@ pub fn show(value: &Value, style: OutputStyle) -> String {
                 items.is_some_and(|items| items.iter().all(Value::is_object))
             };
             let mut lists = members.iter().filter(|(_, member)| is_list(member));
-            // An object around one list: the list as a table below the rest.
+            // For an object with exactly one list, show the list as a table below the other members.
             let (Some((key, Value::Array(items))), None) = (lists.next(), lists.next()) else {
                 return properties::table(value, &[], style);
             };

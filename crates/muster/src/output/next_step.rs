@@ -1,4 +1,4 @@
-//! What to do about a resource in some state, as a command to type.
+//! The next step for a resource in some state, as a command to type.
 
 use muster_api::{
     UnavailableServer,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::reply::title;
 
-/// Whether a server was started, and what to do if it is not usable.
+/// Describes whether a server was started, and the next step if it is not usable.
 pub fn state_of(server: &McpServerInfo) -> String {
     let McpServerInfo { name, state, error, .. } = server;
     match state.as_str() {
@@ -27,7 +27,7 @@ pub fn state_of(server: &McpServerInfo) -> String {
     }
 }
 
-/// How to make a server usable; nothing if the caller can use it.
+/// The next step that makes a server usable; `None` if the caller can use it.
 pub fn for_info(server: &McpServerInfo) -> Option<String> {
     let state = match server.state {
         ServerState::Running | ServerState::Connected => return None,
@@ -50,7 +50,7 @@ pub fn for_info(server: &McpServerInfo) -> Option<String> {
     })
 }
 
-/// The same for a server as a service.
+/// The next step for a server, from its status as a service; `None` if the caller can use it.
 pub fn for_server(status: &ServiceStatus) -> Option<String> {
     let ServiceStatus { name, state, metadata, .. } = status;
     let session = metadata.get("sessionStatus").cloned();
@@ -64,7 +64,7 @@ pub fn for_server(status: &ServiceStatus) -> Option<String> {
     })
 }
 
-/// What decides about the next step.
+/// The facts that determine the next step.
 struct Situation<'a> {
     name: &'a str,
     state: BackendState,
@@ -101,14 +101,14 @@ fn step(of: &Situation<'_>) -> Option<String> {
     })
 }
 
-/// Whether a server is connected with the caller's login at the gateway.
+/// Whether a server uses the caller's login at the gateway (single sign-on).
 fn uses_gateway_login(auth: Option<&Value>) -> bool {
     let is_set = |path: &str| auth.and_then(|auth| auth.pointer(path)) == Some(&Value::Bool(true));
     is_set("/forwardToken") || is_set("/tokenExchange/enabled")
 }
 
-/// That a server is unavailable, why, and what to do. The hint of the gateway is written for agents, and becomes a
-/// command.
+/// Describes why a server is unavailable and what to do. The gateway's hint is written for agents, and is converted to
+/// a command.
 pub fn unavailable(server: &UnavailableServer, as_command: fn(&str) -> String) -> String {
     let UnavailableServer { server, state, reason, hint } = server;
     let state = title(state);
@@ -117,7 +117,7 @@ pub fn unavailable(server: &UnavailableServer, as_command: fn(&str) -> String) -
     format!("server {server} is unavailable ({state}{reason}){hint}")
 }
 
-/// How to get tools that a workflow or a service class lacks, besides those of known servers.
+/// The next step for missing tools that belong to no known server.
 pub const FOR_MISSING_TOOLS: &str =
     "servers that are down are in `muster list mcpservers --all`; find tools with `muster search`";
 

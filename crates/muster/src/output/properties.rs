@@ -1,11 +1,12 @@
-//! Values as rows of names and values: nested members by their paths, nothing left out but empty values.
+//! Formats values as rows of names and values. Nested members are named by their paths, and only empty values are left
+//! out.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{format::OutputStyle, table::Table};
 
-/// All members of a value, those of `first` before the others.
+/// Formats all members of a value as a table, those in `first` before the others.
 pub fn table(value: &impl Serialize, first: &[&str], style: OutputStyle) -> String {
     let mut rows = rows(value);
     let place = |name: &str| first.iter().position(|known| *known == name).unwrap_or(first.len());
@@ -13,7 +14,7 @@ pub fn table(value: &impl Serialize, first: &[&str], style: OutputStyle) -> Stri
     of_rows(["property", "value"], rows, style)
 }
 
-/// Rows of names and values under two headings.
+/// Formats rows of names and values under two headings.
 pub fn of_rows(
     headings: [&str; 2],
     rows: impl IntoIterator<Item = (String, String)>,
@@ -54,7 +55,7 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value as text: a list with commas, an object as JSON.
+/// Formats a value as text: a list with commas, an object as JSON.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,6 +1,6 @@
-//! The replies of core tools for people: one rendering for each type of `muster-api`.
+//! Formats the replies of core tools for people, with one view for each type of `muster-api`.
 //!
-//! The type follows from the name of the tool. Replies of other tools are shown by [`json_view`].
+//! The name of the tool determines the type. Replies of other tools are formatted by [`json_view`].
 
 mod calls;
 mod gateway;
@@ -36,15 +36,15 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// A reply that people can read.
+/// A reply that can be formatted for people.
 pub trait ReplyView: DeserializeOwned {
-    /// Its table or page.
+    /// Formats the reply as a table or a page.
     fn show(&self, style: OutputStyle) -> String;
 }
 
 type Render = fn(&str, OutputStyle) -> serde_json::Result<String>;
 
-/// The type of each core tool that replies with one.
+/// The views of the core tools that reply with a type of `muster-api`.
 const TYPES: &[(&str, Render)] = &[
     ("core_calls_get", render::<CallInfo>),
     ("core_calls_list", render::<CallList>),
@@ -108,7 +108,7 @@ fn page(tool: &str, text: &str, style: OutputStyle) -> String {
         None if tool.starts_with(TOOL_PREFIX) => Some(render::<ExecutionReply>),
         None => None,
     };
-    // The gateway may be of another version: its replies are shown all the same.
+    // The gateway may have another version: if its reply does not parse, show it as JSON.
     if let Some(page) = render.and_then(|render| render(text, style).ok()) {
         return page;
     }
@@ -118,13 +118,13 @@ fn page(tool: &str, text: &str, style: OutputStyle) -> String {
     }
 }
 
-/// A time without its `T`, its fraction and its `Z`.
+/// Formats a time without `T`, fraction and `Z`.
 fn time(text: &str) -> String {
     let time = text.replacen('T', " ", 1);
     time.split('.').next().unwrap_or_default().trim_end_matches('Z').to_owned()
 }
 
-/// A word with a capital letter, and with spaces: `auth_required` as `Auth Required`.
+/// Converts an identifier to a title: `auth_required` becomes `Auth Required`.
 pub fn title(word: &str) -> String {
     let words = word.split('_').map(|word| {
         let mut letters = word.chars();
@@ -134,8 +134,8 @@ pub fn title(word: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The word for the state of a server or service. A server that failed several times is `unreachable` for programs;
-/// people see one word for a server that failed.
+/// The word for the state of a server or service. Programs see `unreachable` for a server that failed several times;
+/// people see the same word for every failed server.
 fn state_word(state: BackendState) -> String {
     title(match state {
         BackendState::Unreachable => BackendState::Failed.as_str(),
@@ -143,7 +143,7 @@ fn state_word(state: BackendState) -> String {
     })
 }
 
-/// Adds a part of a page under a heading, unless it is empty. An empty line separates the parts.
+/// Adds a section with a heading to a page, unless its table is empty.
 fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
     if !table.is_empty() {
         page.push(format!("{heading}:\n{}", table.text()));

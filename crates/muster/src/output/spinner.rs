@@ -9,7 +9,7 @@ use std::{
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const STEP: Duration = Duration::from_millis(100);
 
-/// Awaits `work` and shows a spinner with a label meanwhile.
+/// Awaits `work`, showing a spinner with a label meanwhile.
 pub async fn around<T>(label: &str, quiet: bool, work: impl Future<Output = T>) -> T {
     if quiet || !io::stderr().is_terminal() {
         return work.await;
@@ -17,7 +17,7 @@ pub async fn around<T>(label: &str, quiet: bool, work: impl Future<Output = T>) 
     let mut work = pin!(work);
     let mut frames = FRAMES.iter().cycle();
     let mut ticks = tokio::time::interval(STEP);
-    // The first tick is immediate: work that is done at once shows no spinner.
+    // Skip the first tick, which is immediate, so that work that is done at once shows no spinner.
     ticks.tick().await;
     let mut shown = false;
     let done = loop {
@@ -38,6 +38,6 @@ pub async fn around<T>(label: &str, quiet: bool, work: impl Future<Output = T>) 
 
 fn draw(text: &str) {
     let mut to = io::stderr();
-    // If standard error is closed, there is no spinner.
+    // Ignore errors: if standard error is closed, there is no spinner.
     drop(to.write_all(text.as_bytes()).and_then(|()| to.flush()));
 }

@@ -1,4 +1,4 @@
-//! Tables: aligned columns without lines.
+//! Tables: aligned columns without borders.
 
 use comfy_table::{ContentArrangement, Table as Layout, presets};
 
@@ -24,7 +24,7 @@ pub struct Column<T> {
     heading: &'static str,
     cell: fn(&T) -> String,
     shown: Shown,
-    /// The longest cell in characters, unless the table is wide.
+    /// The maximum length of a cell in characters, unless the table is wide.
     limit: usize,
 }
 
@@ -41,7 +41,7 @@ impl<T> Column<T> {
         Self { heading, cell, shown: Shown::Always, limit: usize::MAX }
     }
 
-    /// A column of wide tables only, left out if it has no values.
+    /// A column of wide tables only, which is left out if it has no values.
     pub const fn wide(heading: &'static str, cell: fn(&T) -> String) -> Self {
         Self { heading, cell, shown: Shown::Wide, limit: usize::MAX }
     }
@@ -100,7 +100,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The lines, without spaces at their ends.
+    /// Formats the table, without trailing spaces.
     pub fn text(&self) -> String {
         let mut layout = Layout::new();
         layout.load_style(presets::NOTHING);
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// Text on one line of at most `limit` characters; `...` marks what was cut.
+/// Puts text on one line of at most `limit` characters. `...` marks cut text.
 pub fn one_line(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= limit {

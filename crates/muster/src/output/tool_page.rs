@@ -1,12 +1,12 @@
-//! Tools and prompts in full, with the input schema for people.
+//! Formats tools and prompts in full, with a readable input schema.
 
 use muster_client::inventory::{PromptArgument, PromptInfo, ToolInfo};
 use serde_json::{Map, Value};
 
-/// Where descriptions are broken.
+/// The column at which descriptions are wrapped.
 const WIDTH: usize = 60;
 
-/// A tool in full.
+/// Formats a tool in full.
 pub fn tool(tool: &ToolInfo) -> String {
     let mut lines = head(&tool.name, &tool.description);
     let members = properties(&tool.schema, 2);
@@ -18,7 +18,7 @@ pub fn tool(tool: &ToolInfo) -> String {
     lines.join("\n")
 }
 
-/// A prompt in full.
+/// Formats a prompt in full.
 pub fn prompt(prompt: &PromptInfo) -> String {
     let mut lines = head(&prompt.name, prompt.description.as_deref().unwrap_or_default());
     if !prompt.arguments.is_empty() {
@@ -87,7 +87,7 @@ fn nested(member: &Value, indent: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// The type of a value; several where it may be several.
+/// The type of a value, or all of them if several are allowed.
 fn kind(member: &Value) -> String {
     match member.get("type") {
         Some(Value::Array(kinds)) => kinds.iter().map(plain).collect::<Vec<_>>().join(" or "),

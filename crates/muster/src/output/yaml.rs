@@ -1,10 +1,10 @@
-//! JSON as YAML for people.
+//! Formats JSON as YAML.
 
 use muster_config::writer;
 use muster_core::value::Value;
 use serde_json::value::RawValue;
 
-/// Writes a JSON value as a YAML document, without the last line end.
+/// Writes a JSON value as a YAML document, without the final line end.
 pub fn document(json: &RawValue) -> String {
     writer::page(&Value::from_json(json))
 }

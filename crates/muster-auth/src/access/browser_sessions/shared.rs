@@ -1,4 +1,4 @@
-//! Codes and sessions that every replica of the gateway knows.
+//! Storage of codes and sessions that all replicas of the gateway share.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     store::{KeyValueStore, StoreError, Vault},
 };
 
-/// The key of the token of forms for callers without a session.
+/// The key of the CSRF token for callers without a session.
 const FORM_TOKEN: &str = "console-form-token";
 
 /// The set of the digests of cookies.
@@ -53,13 +53,13 @@ impl SharedSessions {
         self.vault.put(&code_key(code), &StoredLogin::of(login), ttl).await
     }
 
-    /// Takes a code: it is good for one attempt at all replicas.
+    /// Takes a code out of the storage, so that it can be used only once across all replicas.
     pub(super) async fn take_code(&self, code: &str) -> Result<Option<Login>, StoreError> {
         let stored: Option<StoredLogin> = self.vault.take(&code_key(code)).await?;
         Ok(stored.map(StoredLogin::login))
     }
 
-    /// Stores a session. The oldest make room.
+    /// Stores a session, evicting the oldest if there are too many.
     pub(super) async fn put_session(
         &self,
         digest: &str,
@@ -75,10 +75,10 @@ impl SharedSessions {
         let form_token = session.form_token.reveal().clone();
         let stored = StoredSession { login: StoredLogin::of(&session.login), form_token };
         let key = session_key(digest);
-        // The value first: a listing at the same time removes members without one.
+        // Store the value before joining the set: a concurrent listing removes members without a value.
         self.vault.put(&key, &stored, TTL).await?;
         if let Err(error) = self.state.join(SESSIONS, digest, TTL).await {
-            // A session that cannot be listed cannot be ended either. Its cookie was not handed out.
+            // A session that cannot be listed cannot be ended either. Nobody has its cookie yet, so drop it.
             drop(self.vault.remove(&key).await);
             return Err(error);
         }
@@ -87,7 +87,7 @@ impl SharedSessions {
 
     pub(super) async fn session(&self, digest: &str) -> Result<Option<Session>, StoreError> {
         let stored: Option<StoredSession> = match self.vault.get(&session_key(digest)).await {
-            // Of another key or version: nobody can use it any more.
+            // Encrypted with another key or stored by another version: it is unusable.
             Err(StoreError::Unreadable) => None,
             stored => stored?,
         };
@@ -119,7 +119,7 @@ impl SharedSessions {
         Ok(ended.is_some())
     }
 
-    /// The token of forms for callers without a session, the same at all replicas: `own`, if there is none yet.
+    /// The CSRF token for callers without a session, shared by all replicas. Stores `own` if there is none yet.
     pub(super) async fn form_token(&self, own: &Secret) -> Result<Secret, StoreError> {
         let text = |stored: Vec<u8>| {
             String::from_utf8(stored).map(Secret::new).map_err(|_| StoreError::Unreadable)
@@ -127,14 +127,14 @@ impl SharedSessions {
         match self.state.touch(FORM_TOKEN, TTL).await {
             Ok(Some(stored)) => return text(stored),
             Ok(None) => (),
-            // Of another key: it would stay for as long as anybody asks for it.
+            // Encrypted with another key: remove it, because every request would extend its TTL.
             Err(StoreError::Unreadable) => self.state.remove(FORM_TOKEN).await?,
             Err(error) => return Err(error),
         }
         if self.state.claim(FORM_TOKEN, own.reveal().clone().into_bytes(), TTL).await? {
             return Ok(own.clone());
         }
-        // Another replica was faster.
+        // Another replica stored its token first.
         self.state.get(FORM_TOKEN).await?.map_or_else(|| Ok(own.clone()), text)
     }
 }

@@ -1,4 +1,4 @@
-//! Codes, cookies and whose they are.
+//! Codes, cookies, and the users they are valid for.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use crate::{
     store::{KeyValueStore, MemoryShared, StoreError, StoreFuture},
 };
 
-/// Takes `Bearer good` for an operator, and all others for agents.
+/// Treats `Bearer good` as an operator and everything else as an agent.
 #[derive(Debug, Default)]
 struct Guard {
     is_revoked: AtomicBool,
@@ -272,7 +272,7 @@ async fn a_cookie_is_admitted_by_the_credentials_behind_it() {
     assert_eq!(rig.admits(&cookie, &own()).await, Err(StatusCode::FORBIDDEN), "it was ended");
 }
 
-/// Another user of the machine receives the cookie with a server on another port.
+/// Another user of the machine can receive the cookie by running a server on another port.
 #[tokio::test]
 async fn a_local_session_serves_the_gateways_own_user_only() {
     let rig = Rig::new();
@@ -356,7 +356,7 @@ async fn the_oldest_session_makes_room_at_all_replicas() {
     assert_eq!(one.sessions.list().await.unwrap().len(), MAX_SESSIONS);
 }
 
-/// A browser whose session cannot be looked up has not been logged out.
+/// A failed lookup must not count as a logout.
 #[tokio::test]
 async fn an_outage_of_the_storage_is_not_a_missing_session() {
     let ([one, _], is_down) = Rig::replicas();

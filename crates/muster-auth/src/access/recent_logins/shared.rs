@@ -1,4 +1,4 @@
-//! The logins that other replicas have seen: each replica stores a copy of its list, in an encrypted storage.
+//! The logins that other replicas have seen: each replica stores a copy of its list in the shared, encrypted storage.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -15,11 +15,11 @@ use crate::store::{KeyValueStore, StoreError, Vault};
 
 /// The set of the replicas that have stored a list.
 const REPLICAS: &str = "seen-logins";
-/// How long the list of a replica is known that ended, or had no request since.
+/// How long the list of a replica is kept after its last update.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The interval between two copies.
+/// The minimum interval between two updates.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The size of a copy. The logins that were not used for longest are left out.
+/// The maximum size of a list. The least recently used logins are left out.
 const MAX_SIZE: usize = 1 << 20;
 
 /// The lists of all replicas.
@@ -50,7 +50,7 @@ impl SharedLogins {
         Self { link, vault }
     }
 
-    /// Stores a copy of the list whenever requests were recorded.
+    /// Stores a copy of the list after requests were recorded. Retries after a failure. Never returns.
     pub(super) async fn publish(
         &self,
         recorded: &Notify,
@@ -75,7 +75,7 @@ impl SharedLogins {
             }
             copy.push(login);
         }
-        // The value first: a listing at the same time removes members without one.
+        // Store the value before joining the set: a concurrent listing removes members without a value.
         self.vault.put(&key(self.link.id()), &copy, TTL).await?;
         self.link.state().join(REPLICAS, self.link.id(), TTL).await
     }
@@ -88,7 +88,7 @@ impl SharedLogins {
                 continue;
             }
             let copy: Option<Vec<StoredLogin>> = match self.vault.get(&key(&replica)).await {
-                // Of another encryption key or version.
+                // Encrypted with another key or stored by another version.
                 Err(StoreError::Unreadable) => None,
                 copy => copy?,
             };
@@ -104,7 +104,7 @@ impl SharedLogins {
     }
 }
 
-/// Adds what a replica has seen of a login to what others have.
+/// Merges a login that one replica has seen into the logins that others have seen.
 pub(in super::super) fn add(known: &mut BTreeMap<String, SeenLogin>, login: SeenLogin) {
     match known.entry(login.id.clone()) {
         Entry::Vacant(place) => drop(place.insert(login)),
@@ -113,7 +113,7 @@ pub(in super::super) fn add(known: &mut BTreeMap<String, SeenLogin>, login: Seen
             let first_seen = before.first_seen.min(login.first_seen);
             let last_seen = before.last_seen.max(login.last_seen);
             let requests = before.requests.saturating_add(login.requests);
-            // The last request tells the current role and groups.
+            // The most recent request has the current role and groups.
             let latest = if login.last_seen >= before.last_seen { login } else { before.clone() };
             place.insert(SeenLogin { first_seen, last_seen, requests, ..latest });
         }
@@ -147,7 +147,7 @@ impl StoredLogin {
     }
 }
 
-/// The key of the list of a replica.
+/// The storage key of a replica's list.
 fn key(replica: &str) -> String {
     format!("seen-logins:{replica}")
 }

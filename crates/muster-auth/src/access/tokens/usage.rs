@@ -1,4 +1,4 @@
-//! When static tokens were last used: a file beside that of the tokens, written at most once a minute.
+//! When static tokens were last used: a file next to the token file, written at most once a minute.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::{
     private_file::{self, FilePrivacy},
 };
 
-/// The pause between two writes.
+/// The minimum interval between two writes.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The number of tokens that are remembered.
@@ -24,27 +24,27 @@ const MAX_TOKENS: usize = 10_000;
 /// Times in seconds since 1970, by the digests of tokens.
 type Times = BTreeMap<String, u64>;
 
-/// The uses of tokens, with those of other gateways in the same file.
+/// Records the last use of each token. Several gateways may share the file.
 #[derive(Debug)]
 pub(super) struct UsageLog {
     path: PathBuf,
     state: Lock<State>,
-    /// The next write.
+    /// Runs the scheduled write.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Uses that are not in the file.
+    /// Uses that are not in the file yet.
     unwritten: Times,
     is_scheduled: bool,
     written: Option<Instant>,
-    /// Whether the last write failed: a configuration directory may be read-only, which is reported once.
+    /// Whether the last write failed, so that a read-only configuration directory is reported only once.
     has_failed: bool,
 }
 
 impl UsageLog {
-    /// The log beside a file of tokens.
+    /// The log that belongs to a token file.
     pub(super) fn of(tokens: &Path) -> Self {
         Self { path: path(tokens), state: Lock::default(), tasks: TaskTracker::new() }
     }
@@ -80,7 +80,7 @@ impl UsageLog {
         });
     }
 
-    /// Takes note of the result of a write. What could not be written is with the next one.
+    /// Records the result of a write. Uses that could not be written are kept for the next write.
     fn finish(&self, result: std::io::Result<()>, unwritten: Times) {
         let mut state = self.state.lock();
         let Err(error) = result else {
@@ -103,7 +103,7 @@ fn path(tokens: &Path) -> PathBuf {
     tokens.with_file_name("token-usage.json")
 }
 
-/// The times in the log beside a file of tokens. A log that cannot be read is empty: it is information only.
+/// Reads the log that belongs to a token file. An unreadable log counts as empty, because it is only informational.
 pub(super) fn read(tokens: &Path) -> Times {
     load(&path(tokens))
 }
@@ -123,7 +123,7 @@ fn write(path: &Path, unwritten: Times) -> std::io::Result<()> {
     private_file::write(path, &serde_json::to_string(&times)?)
 }
 
-/// Removes the oldest times. Revoked tokens stay until there are many.
+/// Evicts the oldest times beyond the limit. Entries of revoked tokens are removed only this way.
 fn trim(times: &mut Times) {
     while times.len() > MAX_TOKENS {
         let oldest = times.iter().min_by_key(|(_, time)| **time).map(|(digest, _)| digest.clone());

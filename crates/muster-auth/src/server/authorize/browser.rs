@@ -1,4 +1,4 @@
-//! Whose browser it is: logins at the gateway's own pages, without a client.
+//! Logins at the gateway's own pages, without a client. They establish whose browser it is.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     store::StoreError,
 };
 
-/// How long a browser counts as its user's after a login.
+/// How long a browser is associated with its user after a login.
 const BROWSER_TTL: Duration = Duration::from_secs(60 * 60);
 
 impl AuthorizationFlow {
@@ -36,7 +36,7 @@ impl Inner {
         }
     }
 
-    /// Sends the browser to the provider, and then to `return_to`, a page of the gateway.
+    /// Redirects the browser to the provider and, after the login, to `return_to`, a page of the gateway.
     pub(in crate::server) async fn browser_login(
         &self,
         headers: &HeaderMap,
@@ -65,7 +65,7 @@ impl Inner {
         Ok(reply)
     }
 
-    /// Remembers who logged in with the browser of a flow.
+    /// Associates the browser of a flow with the principal who logged in.
     pub(super) async fn remember_browser(
         &self,
         flow: &AuthorizationFlow,

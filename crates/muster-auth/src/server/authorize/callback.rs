@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The provider's error codes that are passed on to clients.
+/// The error codes of the provider that are passed on to clients.
 const PASSED_ERRORS: &[&str] = &["access_denied", "temporarily_unavailable", "invalid_scope"];
 
 impl Inner {
@@ -30,7 +30,7 @@ impl Inner {
         params: &Params,
     ) -> Result<Reply, OAuthError> {
         if params.get("iss") == Some(&self.config.base_url) && params.get("code").is_some() {
-            // The redirect URI of the client is this page.
+            // The client uses this page as its redirect URI.
             let text = "You can close this page.";
             return Ok(page::message(StatusCode::OK, "You are logged in", text));
         }
@@ -118,7 +118,7 @@ impl Inner {
         if RedirectUri::parse(&flow.redirect_uri).is_some_and(|uri| uri.is_web()) {
             return responses::redirect(&location);
         }
-        // A browser that passes a redirect to an application leaves the user with an empty page.
+        // A redirect to an application would leave an empty page in the browser: show a page with a link instead.
         let link = escape(&location);
         let body = format!(
             "<p><a href=\"{link}\">Back to {}</a></p>\

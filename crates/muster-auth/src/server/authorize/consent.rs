@@ -25,7 +25,7 @@ fn pending_key(id: &str) -> String {
 
 /// Consent is bound to a browser, a client and a redirect URI.
 fn consent_key(client: &str, redirect_uri: &str, browser: &str) -> String {
-    // A client on the user's own machine listens on another port each time.
+    // A client on the user's own machine listens on a different port each time.
     let target = match RedirectUri::parse(redirect_uri) {
         Some(uri) if uri.is_loopback() => "loopback",
         _ => redirect_uri,
@@ -113,7 +113,7 @@ fn consent_page(flow: &AuthorizationFlow, id: &str) -> Reply {
         ),
     );
     let mut reply = page::html(StatusCode::OK, &document);
-    // With `no-referrer` the browser would not send the origin of the form.
+    // With `no-referrer`, the browser would not send the form's `Origin`.
     let policy = HeaderValue::from_static("same-origin");
     reply.headers_mut().insert(header::REFERRER_POLICY, policy);
     reply

@@ -1,4 +1,4 @@
-//! Client metadata documents: clients whose id is the URL of a document that describes them.
+//! Client metadata documents: a client's id can be the URL of a document that describes the client.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
     server::{Inner, responses::OAuthError},
 };
 
-/// How many seconds a document without a `max-age` is cached.
+/// How long a document without a `max-age` is cached, in seconds.
 const DEFAULT_TTL: u64 = 300;
-/// The limits of its `max-age`.
+/// The bounds of its `max-age`, in seconds.
 const MIN_TTL: u64 = 60;
 const MAX_TTL: u64 = 24 * 3600;
 /// How many redirect URIs of an untrusted document are stored.

@@ -41,14 +41,14 @@ struct RegistrationResponse<'a> {
     response_types: [&'static str; 1],
 }
 
-/// Why a registration is allowed.
+/// The reason why a registration is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Authorization {
-    /// Anybody may register.
+    /// Anybody may register a client.
     Public,
-    /// By the operator's registration token.
+    /// The request has the operator's registration token.
     Token,
-    /// By trusted redirect URIs.
+    /// All redirect URIs are trusted.
     TrustedRedirect,
 }
 
@@ -164,10 +164,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Why a client must not have a redirect URI, if so.
+    /// Returns why a client must not use a redirect URI; `None` if it may.
     pub(super) fn check_redirect_uri(&self, uri: &str) -> Option<&'static str> {
         let Some(parsed) = RedirectUri::parse(uri) else { return Some("it cannot be read") };
-        // A client there would get logins without consent. On this machine the port does not matter.
+        // A client with the gateway's callback would get logins without consent. `matches` ignores the port of loopback
+        // URIs.
         if parsed.matches(&self.callback_url()) && self.config.own_callback == OwnCallback::Refused
         {
             return Some("it belongs to the gateway itself");
@@ -176,7 +177,7 @@ impl Inner {
     }
 }
 
-/// Untrusted text, short enough for an error or a page.
+/// Untrusted text without control characters, cut to a length that suits an error or a page.
 pub(super) fn printable_name(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(100).collect()
 }

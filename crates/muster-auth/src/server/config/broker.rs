@@ -13,14 +13,14 @@ use crate::{
     random,
 };
 
-/// The configuration of the broker: who may exchange which tokens, and where.
+/// The configuration of the broker: its clients, the audiences that they may request, and the issuers of each.
 #[derive(Debug, Clone)]
 pub struct BrokerConfig {
     /// The digests of the secrets of configured clients, by client id.
     pub clients: BTreeMap<String, String>,
     /// The audiences that each client may request.
     pub client_audiences: BTreeMap<String, Vec<String>>,
-    /// Where tokens for an audience come from.
+    /// The issuers of tokens, by audience.
     pub targets: BTreeMap<String, BrokerTargetConfig>,
     /// Which networks targets may be in.
     pub policy: AddressPolicy,
@@ -33,11 +33,11 @@ pub struct BrokerTargetConfig {
     pub token_endpoint: String,
     /// The issuer of its tokens; empty for the URL of the endpoint without `/token`.
     pub expected_issuer: String,
-    /// Dex: the connector that validates tokens; empty for none.
+    /// The Dex connector that validates tokens; empty for none.
     pub connector_id: String,
     /// The scopes of its tokens.
     pub scopes: String,
-    /// The gateway's own client there.
+    /// The gateway's own client at the issuer.
     pub client: ClientIdentity,
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn load(
     }))
 }
 
-/// The client id and secret that a reference names; `None` if it names none.
+/// Reads the client id and secret that a reference names; `None` if the reference is empty.
 async fn credentials(
     reference: &BrokerSecretRef,
     secrets: SecretLocation<'_>,

@@ -1,4 +1,4 @@
-//! Where logins and the state of replicas are stored.
+//! The storage of logins and of the shared state of replicas.
 
 use muster_config::settings::{OAuthServer, ReplicaSettings, Storage as StorageSetting, Valkey};
 
@@ -8,7 +8,7 @@ use crate::store::{Seal, ValkeyOptions};
 /// The storage of logins.
 #[derive(Debug, Clone)]
 pub enum StorageConfig {
-    /// In this process.
+    /// In the memory of this process.
     Memory,
     /// In Valkey.
     Valkey(ValkeyOptions),
@@ -36,7 +36,7 @@ fn valkey(settings: &Valkey) -> Result<ValkeyOptions, ConfigError> {
     })
 }
 
-/// The storage that replicas share, and what encrypts it. Settings that are not given are those of logins.
+/// The storage that replicas share, and its encryption. Settings that are missing are taken from those of logins.
 pub fn replica_storage(
     settings: &ReplicaSettings,
     logins: &OAuthServer,
@@ -58,7 +58,7 @@ pub fn replica_storage(
             .ok_or(ConfigError::NoReplicaKey)?,
     };
     let mut options = valkey(storage)?;
-    // Apart from logins, which may be in the same database.
+    // Separate the keys from those of logins, which may be in the same database.
     options.prefix.push_str("shared:");
     Ok((options, Seal::new(key.reveal())?))
 }

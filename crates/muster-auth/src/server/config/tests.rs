@@ -25,7 +25,7 @@ fn load_with(settings: &OAuthServer, secrets: SecretLocation<'_>) -> Result<Auth
     loaded.map_err(|error| error.to_string())
 }
 
-/// A cluster whose Secrets hold `NAME KEY`.
+/// A cluster whose Secrets have the value `NAME KEY` for each key.
 #[derive(Debug)]
 struct Cluster;
 
@@ -208,10 +208,10 @@ fn the_broker_reads_its_secrets() {
         (target.client.id.as_str(), target.scopes.as_str()),
         ("gate", "openid profile email groups")
     );
-    // Without the secret the gateway does not start.
+    // If the secret is missing, loading fails.
     let error = load_with(&settings, SecretLocation::default()).unwrap_err();
     assert!(error.contains("tokenExchangeBroker: secret `dex` cannot be read"), "{error}");
-    // In a cluster they are Secrets.
+    // In a cluster, the secrets are Kubernetes Secrets.
     let cluster = SecretLocation { cluster: Some(&Cluster), ..folder };
     let broker = load_with(&settings, cluster).unwrap().server.broker.unwrap();
     assert_eq!(broker.clients["ci"], crate::random::digest_of("agent client-secret"));

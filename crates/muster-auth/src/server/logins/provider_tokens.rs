@@ -34,7 +34,7 @@ const LEASE_POLL: Duration = Duration::from_millis(50);
 type IsFresh = fn(&ProviderTokens, u64) -> bool;
 
 impl Inner {
-    /// Refreshes the provider's tokens if they expire soon. A login that the provider refuses ends.
+    /// Refreshes the provider's tokens if they expire soon. Ends the login if the provider refuses.
     pub(super) async fn refresh_provider_tokens(
         self: &Arc<Self>,
         login: Login,
@@ -58,8 +58,8 @@ impl Inner {
         }
     }
 
-    /// Refreshes the provider's tokens unless another caller has done it. The caller may be cancelled, but
-    /// the tokens that replace a used refresh token must be stored.
+    /// Refreshes the provider's tokens, unless another caller has done so. Runs in a spawned task, because the caller
+    /// may be cancelled: the tokens that replace a used refresh token must be stored.
     async fn single_flight_refresh(
         self: &Arc<Self>,
         login: Login,
@@ -114,7 +114,7 @@ impl Inner {
         }
         login.provider_tokens = tokens;
         let remaining = self.remaining(&login);
-        // Replace only: a user who has logged out meanwhile stays logged out.
+        // Only replace an existing record: a user who has logged out meanwhile stays logged out.
         let saved = self.vault.replace(&login_key(&login.id), &login, remaining).await;
         if saved.map_err(|err| ProviderError::Unavailable(err.to_string()))? {
             return Ok(login);
@@ -130,7 +130,7 @@ fn login_ended() -> ProviderError {
     ProviderError::Refused("invalid_grant".to_owned())
 }
 
-/// The ID tokens of a login. It holds a weak reference, because the token cache of `Inner` holds it.
+/// The source of the ID tokens of a login. It holds a weak reference to `Inner`, whose token cache holds the source.
 pub(in crate::server) struct LoginIdTokens {
     inner: Weak<Inner>,
     login: LoginRef,

@@ -1,4 +1,4 @@
-//! The identity of a user, as the provider states it.
+//! The identity of a user, as the provider reports it.
 
 use muster_net::HttpRequest;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ struct UserInfo {
     groups: Option<Vec<String>>,
 }
 
-/// The email address, unless the provider says that it has not verified it: anybody could have entered it.
+/// The email address, unless the provider reports it as unverified: anybody could have entered it.
 fn verified(email: Option<String>, is_verified: Option<&Value>) -> Option<String> {
     let is_unverified =
         |said: &Value| *said == Value::Bool(false) || said.as_str() == Some("false");
@@ -51,8 +51,8 @@ impl From<Claims> for Identity {
 }
 
 impl Provider {
-    /// The identity of a user who has just logged in: from the ID token if it is signed, completed by the
-    /// user info endpoint.
+    /// Determines the identity of a user who has just logged in: from the ID token if it is signed, completed by
+    /// the user info endpoint.
     pub(in crate::server) async fn identify(
         &self,
         tokens: &ProviderTokens,
@@ -66,7 +66,7 @@ impl Provider {
             }
         };
         if jwt.is_unsigned() {
-            // Without a signature only the user info endpoint proves the identity.
+            // Without a signature, only the user info endpoint proves the identity.
             let subject = jwt.unverified_claims().sub.clone();
             let found = self.user_info(tokens.access.reveal()).await?;
             return if found.subject == subject {
@@ -92,7 +92,7 @@ impl Provider {
         Ok(identity)
     }
 
-    /// Verifies a token of the provider for one of some audiences, and returns its claims.
+    /// Verifies a token of the provider that must be for one of these audiences, and returns its claims.
     pub(in crate::server) async fn claims(
         &self,
         token: &str,
@@ -113,7 +113,7 @@ impl Provider {
         })
     }
 
-    /// The user that an access token belongs to, from the user info endpoint.
+    /// Looks up the user of an access token at the user info endpoint.
     pub(in crate::server) async fn user_info(
         &self,
         token: &str,
@@ -140,8 +140,8 @@ impl Provider {
         })
     }
 
-    /// Checks that a Google access token was issued to this client. The user info endpoint accepts tokens of
-    /// any application.
+    /// Checks that a Google access token was issued to this client, because Google's user info endpoint accepts
+    /// tokens of any application.
     async fn check_google_audience(&self, token: &str) -> Result<(), ProviderError> {
         #[derive(Deserialize)]
         struct TokenInfo {

@@ -10,7 +10,7 @@ use crate::{jwt::Jwt, oauth::basic_credentials, secret::Secret};
 /// How many seconds a token must still be valid to be used.
 const MARGIN: u64 = 30;
 
-/// The lifetime of a token whose provider names none, in seconds.
+/// The lifetime in seconds that is assumed if the provider names none.
 const DEFAULT_LIFETIME: u64 = 3600;
 
 /// The provider's tokens of one login.
@@ -63,7 +63,7 @@ impl Provider {
         .await
     }
 
-    /// Refreshes tokens. Those that the response leaves out stay as they are.
+    /// Refreshes tokens. Tokens that the response omits are kept.
     pub(in crate::server) async fn refresh(
         &self,
         old: &ProviderTokens,
@@ -79,8 +79,8 @@ impl Provider {
         Ok(new)
     }
 
-    /// Revokes the tokens of a login (RFC 7009), if the provider supports it. Revoking the refresh token
-    /// revokes the access token, too.
+    /// Revokes the tokens of a login (RFC 7009), if the provider supports it. Revoking the refresh token also
+    /// revokes the access token.
     pub(in crate::server) async fn revoke(
         &self,
         old: &ProviderTokens,

@@ -1,4 +1,4 @@
-//! What a policy file means for one caller.
+//! Policy files as they apply to one caller.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn catalog() -> CatalogSnapshot {
     CatalogSnapshot::default().with_all([
         source("core", &[], ours.iter().map(core).collect(), 0),
         source("gh", &["code"], tools("gh", &["get_issue", "delete_repo"]), 1),
-        // Its own name is the name that agents see of a tool of `gh`.
+        // Its own name is the name under which agents see a tool of `gh`.
         source("other", &[], tools("other", &["x_gh_get_issue", "get_mail"]), 1),
         source("cli/git", &["code"], vec![cli], 0),
         source("docs", &[], Vec::new(), 1),
@@ -186,7 +186,7 @@ callers:
     sees(file, &token("ci"), &reading);
     let code = ["cli_git_log", "x_gh_delete_repo", "x_gh_get_issue", "x_other_get_mail"];
     sees(file, &Caller::local(), &code);
-    // What runs in the background is nobody's.
+    // Background work is not an anonymous caller.
     let system = Caller { subject: "system".into(), ..Caller::local() };
     sees(file, &system, &["x_other_get_mail"]);
     sees_servers(file, &user("eve@b.example", &[]), &["core", "other"]);
@@ -300,12 +300,12 @@ fn a_policy_never_locks_operators_out() {
     let entry = "callers: [{groups: [ops], operator: true}]";
     assert_eq!(core_tools(entry, &user("e@x", &["ops"])), both);
     assert_eq!(core_tools(entry, &user("e@x", &["dev"])), [""; 0]);
-    // The policy still rules the tools of servers.
+    // The policy still governs the tools of servers.
     sees("default: disabled", &operator(), &[]);
     let call = Call::new(ToolName::new("core_stats"), raw(&json!({"n": 2})), Checking::Strict);
     let limited = policy("tools: {core_stats: {args: {n: {max: 1}}}}", &operator());
     limited.permit(&catalog(), &operator(), call).unwrap();
-    // A toolset does: who asks for one wants to see no more.
+    // A toolset limits operators: a client that asks for one wants to see nothing else.
     assert_eq!(core_tools("default: enabled", &bound_to("all", operator())), [""; 0]);
     assert_eq!(core_tools("default: enabled", &bound_to("ours", operator())), both);
 }

@@ -102,7 +102,7 @@ fn what_differs_stays_with_its_server() {
         .with(server("a", "cluster", &[tool("list", "Lists"), tool("get", "Gets")]))
         .with(server("b", "cluster", &[tool("list", "Lists all"), tool("get", "Gets")]));
     assert_eq!(names(&words), ["x_a_list", "x_b_list", "x_kubernetes_get"]);
-    // With the server that differs, the reason to keep them apart is gone.
+    // Without the server that differs, the others can be grouped.
     let one = words.without(&BackendName::new("b"));
     assert_eq!(names(&one), ["x_kubernetes_get", "x_kubernetes_list"]);
     let selectors = CatalogSnapshot::default()
@@ -132,7 +132,7 @@ fn servers_come_and_go() {
     let none =
         ["a", "b", "c"].iter().fold(less, |less, name| less.without(&BackendName::new(*name)));
     assert!(none.is_empty());
-    // A snapshot is a value: the first one still has them all.
+    // Snapshots are immutable: the first one still has all servers.
     assert_eq!(called(&catalog, "x_kubernetes_list", &json!({"cluster": "b"})), "b list {}");
     let hidden = catalog.showing(|source| source.backend.as_str() != "a");
     assert_eq!(

@@ -53,7 +53,7 @@ pub(super) fn boundary(wanted: bool, flags: Flags) -> String {
     }
 }
 
-/// Reads a bracketed set behind its `[`.
+/// Reads a bracketed set after its `[`.
 pub(super) fn bracketed(tokens: &mut Tokens, flags: Flags) -> Result<String, String> {
     let negation = if tokens.eat('^') { "^" } else { "" };
     let mut members = Vec::new();
@@ -150,7 +150,7 @@ fn set(members: &[Member], negation: &str, flags: Flags) -> String {
 fn write_set(negation: &str, members: &str, flags: Flags) -> String {
     match (flags.has(Flags::ASCII_TEXT), negation.is_empty()) {
         (false, _) => format!("[{negation}{members}]"),
-        // No brackets around the members: a colon behind an inner bracket would begin a class.
+        // No brackets around the members: a colon after an inner bracket would begin a class.
         (true, true) => format!(r"[{members}&&[\x{{0}}-\x{{7F}}]]"),
         (true, false) => format!(r"[[^{members}]&&[\x{{0}}-\x{{7F}}]]"),
     }

@@ -73,7 +73,7 @@ impl Tokens {
         if name.is_empty() { Err("missing group name".to_owned()) } else { Ok(name) }
     }
 
-    /// Skips to just behind `end`; false if there is none.
+    /// Skips to just after `end`; false if there is none.
     pub(super) fn skip_past(&mut self, end: char) -> bool {
         while let Some(token) = self.next() {
             if token == Token::Plain(end) {

@@ -92,7 +92,7 @@ fn server(handle: &Handle, caller: &Caller, entry: &ServerEntry) -> ServerAuthSt
     };
     let logins = handle.principals.logins().filter(|_| status.wants_login());
     let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
-    // Before single sign-on was tried, there is nothing that a login at this server could do.
+    // Until single sign-on has been tried, a login at this server would be pointless.
     let has_tool = status.wants_login() && !(sso && status == LoginState::AuthRequired);
     let error = match standing {
         OwnerStanding::SsoFailed { error } if sso => Some(error),

@@ -1,4 +1,4 @@
-//! `core_calls_draft`: calls of the past as the draft of a workflow.
+//! `core_calls_draft`: drafts a workflow from past calls.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{Args, CoreTool, Failure, ToolAudience, ToolReply, read, reply};
 use crate::handle::Handle;
 
-/// The number of calls in a draft.
+/// The maximum number of calls in a draft.
 const MAX_CALLS: usize = 50;
 
 pub(super) const TOOL: CoreTool = CoreTool {
@@ -100,7 +100,7 @@ fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
     WorkflowDraft { name: name.to_owned(), description, steps, notes }
 }
 
-/// Whether a value has a text that the history cut.
+/// Whether a value contains a text that the history has cut.
 fn is_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => is_shortened(text),
@@ -110,7 +110,7 @@ fn is_cut(value: &Value) -> bool {
     }
 }
 
-/// Escapes the braces of templates: the arguments of a past call are values.
+/// Escapes the braces of templates, because the arguments of a past call are literal values.
 fn escape(value: &mut Value) {
     match value {
         Value::String(text) if text.contains("{{") => {

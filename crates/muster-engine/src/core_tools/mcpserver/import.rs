@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Args, CoreTool, ToolAudience, ToolReply, create};
 use crate::handle::Handle;
 
-/// The number of servers in one call.
+/// The maximum number of servers in one call.
 const MAX_SERVERS: usize = 100;
 
 pub(super) const TOOL: CoreTool = CoreTool {
@@ -68,7 +68,7 @@ async fn import(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-/// What an operator should know about a server that is added: lines of the reply.
+/// The lines of the reply that tell an operator what to know about a server that is added.
 fn notes(name: &str, server: &ClientServer) -> Vec<String> {
     let mut notes = Vec::new();
     if !server.is_enabled {
@@ -95,7 +95,7 @@ fn notes(name: &str, server: &ClientServer) -> Vec<String> {
     notes
 }
 
-/// The settings beside variables and headers that the client fills in.
+/// The settings, other than variables and headers, that the client fills in.
 fn settings(spec: &McpServerSpec) -> impl Iterator<Item = &'static str> {
     let filled_in = |value: &str| value.contains("${");
     let found = [

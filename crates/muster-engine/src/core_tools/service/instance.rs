@@ -133,7 +133,7 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let class = args.text("serviceClassName").ok_or("serviceClassName is required")?;
     let name = name(&args)?;
     if args.flag("autoStart") && handle.role_of(cx.caller) == Role::Agent {
-        // The gateway starts it later in its own name, not in that of the caller.
+        // Later the gateway starts it in its own name rather than the caller's.
         return Err(
             "Failed to create ServiceClass instance: autoStart is for operators of the gateway; \
                     leave it out"

@@ -1,4 +1,4 @@
-//! Records of executions that are not those of this gateway alone.
+//! Records of executions at other gateways and replicas.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::{Executions, GetError};
 use crate::execution_store::ExecutionStore;
 
 impl Executions {
-    /// The same executions, whose records other gateways read as well.
+    /// Also stores records where other gateways can read them.
     pub(crate) fn stored_in(self, stored: Option<Arc<dyn ExecutionStore>>) -> Self {
         Self { stored, ..self }
     }
 
-    /// The record of an execution that did not end here, as other gateways know it. If there is one here, it counts where
-    /// theirs cannot be read.
+    /// The record of an execution that did not end here, as other gateways know it. Fails if it cannot be read, unless
+    /// there is also a record here.
     pub(super) async fn elsewhere(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Executions that other replicas continue, and the other way round.
+//! Hands executions over between replicas: others continue those of this one, and vice versa.
 
 use std::{
     fs::{self, OpenOptions},
@@ -16,7 +16,7 @@ use super::{
     Executions, FILE_MODE, Left, blocking, read,
 };
 
-/// The delays before the shared storage is tried again.
+/// The backoff of retries at the shared storage.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 impl Executions {
@@ -30,7 +30,7 @@ impl Executions {
         self.shared.as_ref()
     }
 
-    /// Writes the journal and the record of an execution that this replica inherited. Blocks.
+    /// Writes the journal and the record of an execution that this replica has taken over. Blocks.
     pub(in super::super) fn inherit(&self, id: &str, lines: &[u8]) -> io::Result<Option<Left>> {
         fs::create_dir_all(&self.folder)?;
         let path = self.journal_path(id);
@@ -74,8 +74,9 @@ impl Executions {
         }
     }
 
-    /// Closes an execution whose shared journal could not be written, as soon as it can be: while this replica is alive,
-    /// no other one looks for it. Until then the execution is `held`, so that this replica does not inherit it from itself.
+    /// Closes an execution whose shared journal could not be written, as soon as it can be: while this replica is
+    /// alive, no other looks for it. Until then the execution is `held`, so that this replica does not inherit it from
+    /// itself.
     pub(in super::super) fn settle(
         self: &Arc<Self>,
         id: String,
@@ -88,7 +89,7 @@ impl Executions {
             let settling = this.settled(&id, ending);
             tokio::select! {
                 () = settling => (),
-                // Another replica takes it over.
+                // At shutdown, leave it for another replica to take over.
                 () = this.interrupted() => (),
             }
         });
@@ -113,7 +114,7 @@ impl Executions {
         }
     }
 
-    /// Forgets an execution that another replica has.
+    /// Forgets an execution that another replica has taken over.
     async fn forget(&self, id: &str) {
         if let Some(stored) = &self.stored {
             stored.release(id);

@@ -1,4 +1,4 @@
-//! Records that other gateways read and write as well.
+//! Tests of records that other gateways read and write too.
 
 use std::{io, sync::Arc};
 
@@ -15,11 +15,11 @@ use tokio_util::task::TaskTracker;
 use super::{Executions, GetError, Origin, Query};
 use crate::execution_store::ExecutionStore;
 
-/// What gateways stored.
+/// The records that gateways have stored.
 #[derive(Debug, Default)]
 struct Stored {
     records: Lock<Vec<RunRecord>>,
-    /// Whether it cannot be read.
+    /// Whether the store cannot be read.
     is_away: Lock<bool>,
 }
 
@@ -117,7 +117,7 @@ async fn the_executions_of_all_gateways_are_one_list() {
     }
     stored.store(record("left", 30, RunState::Failed));
     stored.store(record("theirs", 20, RunState::Inprogress));
-    // Its record is late.
+    // The stored record lags behind.
     stored.store(record("own", 40, RunState::Inprogress));
     let owner = Some("ann".to_owned());
     stored.store(RunRecord { owner: owner.clone(), ..record("private", 10, RunState::Completed) });

@@ -1,4 +1,4 @@
-//! Executions that are taken over while the store has faults.
+//! Tests of executions that are taken over while the store has faults.
 
 mod faulty;
 
@@ -32,7 +32,7 @@ use crate::workflows::executions::{Executions, Origin};
 struct Link {
     id: &'static str,
     state: Arc<dyn SharedState>,
-    /// Replicas of which it is not known.
+    /// The replicas that are not known to be alive or dead.
     unknown: Lock<Vec<&'static str>>,
 }
 
@@ -129,7 +129,7 @@ async fn a_long_journal_keeps_its_start() {
     let state = Faulty::new();
     let journal = replica("dead", &state).1.open("a", &opened("a")).await.unwrap();
     assert!(journal.append(&begins("one")).await);
-    // As a log does that is full.
+    // As in a full log.
     let short = LogLimits { length: 1, ..LIMITS };
     let line = serde_json::to_vec(&begins("two")).unwrap();
     assert!(state.append(&log_key("a"), 3, line, short).await.unwrap());
@@ -152,7 +152,7 @@ async fn a_short_journal_is_complete() {
     let inherited = runs.inherit(&run).await.unwrap().unwrap();
     let text = String::from_utf8(inherited.lines).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
-    // The replica that seemed dead writes no more.
+    // The replica that seemed dead can no longer write.
     assert!(!journal.append(&begins("two")).await);
     assert!(state.get("run-successor:a").await.unwrap().is_some());
 }

@@ -36,7 +36,7 @@ impl Bounds {
         self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 
-    /// `max_tokens: null` requests a short reply without saying how short.
+    /// The budget for `max_tokens: null`, which requests a short reply without saying how short.
     pub(super) const UNSAID: usize = 4_000;
 }
 

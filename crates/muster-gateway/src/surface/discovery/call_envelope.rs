@@ -1,7 +1,7 @@
-//! The arguments of `climax_call`: `{"tool_name": …, "args": {…}}`, and what agents send in their place.
+//! The arguments of `climax_call`: `{"tool_name": …, "args": {…}}`, and the variants that agents send instead.
 //!
-//! What CLImax accepts is read as CLImax reads it. What it refuses is repaired where there is one reading, as for
-//! `call_tool`; otherwise its error stays, and the fix is structured content beside it.
+//! A call that CLImax accepts is read as CLImax reads it. A call that it refuses is repaired if there is only one
+//! reading, as for `call_tool`; otherwise CLImax's error stays, with the fix as structured content beside it.
 
 use std::borrow::Cow;
 
@@ -78,7 +78,7 @@ fn as_specified<'a>(members: &RawObject<'_>, lookup: &ToolLookup<'a>) -> ReadCal
     let mut remarks = Remarks::default();
     let mut moved = Vec::new();
     let takes = |key: &str| lookup(&tool).is_some_and(|entry| entry.declares(key));
-    // A tool may have an argument that is called as one of ours.
+    // A tool may have an argument with the name of one of ours.
     let for_tool = |key: &str| no_arguments && projection::ARGUMENTS.contains(&key) && takes(key);
     let is_own = |key: &str| OWN.contains(&key) && !for_tool(key);
     for (key, value) in members.iter().filter(|(key, _)| !is_own(key)) {
@@ -171,7 +171,7 @@ impl Remarks {
         remarks
     }
 
-    /// Adds the arguments that a CLI tool ignores. An MCP server judges them itself.
+    /// Adds the arguments that a CLI tool ignores. An MCP server checks its arguments itself.
     fn add_unknown(&mut self, entry: &ToolEntry, arguments: &RawValue) {
         let Some(params) = &entry.params else { return };
         let arguments = RawObject::parse(arguments).unwrap_or_default();

@@ -98,7 +98,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let text = |name: &str| given.get(name).and_then(Value::as_text);
     let limit = limit(given.get("limit"));
     let (query, category, cli) = (text("query"), text("category"), text("cli"));
-    // Part of a reply only where a server is missing: without servers replies are CLImax's, to the byte.
+    // Only part of a reply if a server is missing: without servers, replies match CLImax's to the byte.
     let unavailable = Unavailable::of(state, bounds.budget.unwrap_or(Budget(usize::MAX)));
     let listed = &state.listed();
     let answer = if query.or(category).or(cli).is_none() {

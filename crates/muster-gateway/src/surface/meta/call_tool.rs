@@ -40,7 +40,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Call(run),
 };
 
-/// A legacy server requires a visit in the browser first. The client must see this error unchanged.
+/// The error code of a legacy server that requires a visit in the browser first. The client must see it unchanged.
 pub(super) const URL_ELICITATION: i64 = -32042;
 /// The key of the backend's own error in `_meta`.
 const ERROR: &str = "muster/error";
@@ -125,7 +125,7 @@ pub(super) struct SentCall {
     pub(super) repairs: Vec<String>,
 }
 
-/// Sends a call; once more with repaired arguments if they are invalid.
+/// Sends a call, and repeats it with repaired arguments if they are invalid.
 pub(super) async fn send(
     cx: &MetaContext<'_>,
     meta: Option<Raw>,
@@ -144,7 +144,7 @@ pub(super) async fn send(
         continuation: continuation.clone(),
     };
     let mut answer = request.call(send(arguments.clone())).await;
-    // Invalid arguments mean that nothing ran: only then a repaired call may be sent.
+    // Invalid arguments mean that nothing ran: only then may a repaired call be sent.
     let refused =
         matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
@@ -169,7 +169,7 @@ pub(super) fn failed(
     envelope::failure(&text, refusal(error, cx.budget), repairs, cx.budget)
 }
 
-/// The reply of a meta-tool that runs only tools that read.
+/// The refusal of a meta-tool that only runs tools that read.
 fn refused(
     cx: &MetaContext<'_>,
     own: &str,
@@ -188,8 +188,8 @@ fn refused(
 /// Our own arguments beside the tool's.
 const OWN: [&str; 5] = ["max_tokens", "effect", "select", "grep", "head"];
 
-/// Those of our own arguments that are given and not the tool's: a key that the tool also takes is left to the tool,
-/// unless `arguments` is given.
+/// Those of our own arguments that are given. A key that the tool also takes is left to the tool, unless `arguments` is
+/// given.
 fn own_keys(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Vec<&'static str> {
     let complete = given.raw("arguments").is_some();
     let mut keys = OWN.into_iter().filter(|key| given.raw(key).is_some()).peekable();
@@ -214,7 +214,7 @@ pub(super) fn effect(given: &MetaArguments<'_>, is_own: bool) -> Result<Option<E
     known.ok_or_else(unknown).map(Some)
 }
 
-/// Whether an argument says nothing.
+/// Whether an argument is `null` or empty, and so counts as missing.
 fn is_unsaid(argument: &RawValue) -> bool {
     matches!(argument.get(), "null" | "\"\"")
 }

@@ -1,7 +1,7 @@
 //! `call_tools`: several independent calls at once, with one reply.
 //!
 //! Each call is read, permitted and observed like one of `call_tool`, and has its own result or error. The replies share
-//! the token budget: what short ones leave is for the long ones.
+//! the token budget: tokens that short ones leave are for the long ones.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Batch(run),
 };
 
-/// The number of calls in one request.
+/// The maximum number of calls in one request.
 const MAX_CALLS: usize = 20;
 /// The tokens around the result of one call.
 const RESULT_OVERHEAD: usize = 40;
@@ -61,7 +61,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
         let meta = without_progress(call.meta.as_deref());
         let client = InnerClient::shared(cx.request.client);
         let cx = &cx.of_client(&client);
-        // The error of each call has an equal share.
+        // The error of each call may take an equal share.
         let share = cx.budget.0 / calls.len();
         let one = &cx.within(Budget(share.saturating_sub(RESULT_OVERHEAD + MAX_NAME)));
         let turns = CallTurns::default();
@@ -99,16 +99,16 @@ fn calls(given: &MetaArguments<'_>) -> Result<Vec<Raw>, String> {
     }
 }
 
-/// A list of calls, of which no more are in memory than may run.
+/// A list of calls. Calls beyond the limit are counted, but not held in memory.
 #[derive(Debug, Default)]
 struct CallList {
     calls: Vec<Raw>,
-    /// The number of further ones.
+    /// The number of calls beyond the limit.
     left_out: usize,
 }
 
 impl CallList {
-    /// Reads a list; none if the text is not one.
+    /// Reads a list; `None` if the text is not a list.
     fn read(text: &str) -> Option<Self> {
         let mut json = serde_json::Deserializer::from_str(text);
         let list = json.deserialize_seq(Self::default()).ok()?;
@@ -138,7 +138,8 @@ impl<'de> Visitor<'de> for CallList {
     }
 }
 
-/// The `_meta` of each call. Progress of several calls under one token would go back and forth.
+/// The `_meta` of each call, without the progress token: progress of several calls under one token would go back and
+/// forth.
 fn without_progress(meta: Option<&RawValue>) -> Option<Raw> {
     let mut meta = RawObject::parse(meta?)?;
     meta.remove("progressToken");
@@ -147,7 +148,7 @@ fn without_progress(meta: Option<&RawValue>) -> Option<Raw> {
 
 /// The answer to a call.
 enum BatchAnswer {
-    /// What its tool returned, until it is fitted.
+    /// The result of its tool, until it is fitted.
     Returned(Option<ToolResult>),
     /// The reply if it did not run, or its result is lost.
     Failed(Outcome),
@@ -158,7 +159,7 @@ struct Called {
     tool: String,
     answer: BatchAnswer,
     projection: Option<Projection>,
-    /// The most that its caller wants to read of it.
+    /// The token budget that the caller set for it.
     budget: Budget,
     repairs: Vec<String>,
 }
@@ -171,7 +172,8 @@ impl Called {
         Self { tool, answer: BatchAnswer::Failed(outcome), projection, budget, repairs }
     }
 
-    /// An upper bound of the tokens of its reply. There is room for the least budget for each.
+    /// An upper bound of the tokens of its reply, and at least the smallest budget: there is room for that for each
+    /// call.
     fn cost(&self) -> usize {
         let cost = match &self.answer {
             BatchAnswer::Returned(Some(ToolResult::Inline(outcome))) => outcome_cost(outcome),
@@ -183,7 +185,7 @@ impl Called {
         cost.saturating_add(2 * RESULT_OVERHEAD).min(self.budget.0).max(LEAST)
     }
 
-    /// The result within its share of the budget, or the part of it that is requested; none if there is no result.
+    /// The result within its share of the budget, or the part of it that is requested; `None` if there is no result.
     async fn fitted(
         &mut self,
         share: usize,
@@ -240,7 +242,7 @@ async fn called(
             failure(text, &repairs)
         }
         Ok(result) => BatchAnswer::Returned(Some(result)),
-        // Its address may be longer than the share of a call.
+        // The URL to visit may be longer than the share of a call.
         Err(CallError::Upstream { code: call_tool::URL_ELICITATION, .. }) => {
             let text = format!(
                 "`{tool}` requires a visit in the browser first\nhint: call it by itself with call_tool"
@@ -258,7 +260,7 @@ async fn reply(cx: &MetaContext<'_>, called: Vec<Called>) -> Result<Outcome, Req
     let mut costs: Vec<usize> = called.iter().map(Called::cost).collect();
     let mut called: Vec<(Called, Option<Fitted>)> =
         called.into_iter().map(|called| (called, None)).collect();
-    // What projections select is known first, so that the others share what it leaves.
+    // Fit projected results first, so that the others share the tokens that these leave.
     for is_projected in [true, false] {
         let shares = shares(cx.budget.0, &costs);
         let places = called.iter_mut().zip(&mut costs).zip(shares);
@@ -285,7 +287,7 @@ async fn reply(cx: &MetaContext<'_>, called: Vec<Called>) -> Result<Outcome, Req
     Ok(batch.reply())
 }
 
-/// Divides a budget: nobody gets less than an equal share of what the cheaper ones leave.
+/// Divides a budget fairly (max-min): no call gets less than an equal share of the tokens that cheaper ones leave.
 fn shares(budget: usize, costs: &[usize]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     let cost = |place: usize| costs.get(place).copied().unwrap_or_default();

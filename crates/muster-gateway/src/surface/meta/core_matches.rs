@@ -1,18 +1,18 @@
 //! The gateway's own tools among the matches of an operator's search.
 //!
-//! Their words (list, create, status) are those of every question. Other callers find them by name alone.
+//! Their words (list, create, status) occur in almost every query, so other callers find them by name only.
 
 use muster_core::catalog::ranked::{RankedTool, RankedTools};
 use muster_search::verdict::{MatchStrength, SearchVerdict};
 
-/// Adds the gateway's own tools if they are what was searched for: what only resembles one of them is no match. Each is
-/// placed behind those of the first `chunk` tools that match as well.
+/// Adds the gateway's own tools if the search found them; a mere resemblance is not a match. Each is inserted among the
+/// first `chunk` tools, behind those that match at least as well.
 pub(super) fn add<'a>(ranked: &mut RankedTools<'a>, core: RankedTools<'a>, chunk: usize) {
     if core.verdict != SearchVerdict::Found {
         return;
     }
     let best = |found: &[RankedTool<'_>]| found.iter().map(|one| one.score).fold(0.0, f32::max);
-    // Scores of two searches cannot be compared: the best of both become equal.
+    // Scores of two searches cannot be compared, so both are scaled to the same best score.
     let (best_other, best_core) = (best(&ranked.found), best(&core.found));
     let scale = if best_other > 0.0 && best_core > 0.0 { best_other / best_core } else { 1.0 };
     let (mut place, mut end) = (0, ranked.found.len().min(chunk));

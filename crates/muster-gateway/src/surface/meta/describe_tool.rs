@@ -26,7 +26,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Now(answer),
 };
 
-/// The number of tools in one call.
+/// The maximum number of tools in one call.
 const MOST: usize = 20;
 
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     }
 }
 
-/// Tools that do not fit in full are described in short.
+/// Describes several tools. Those that do not fit in full are described in short.
 fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome {
     let (names, beyond) = names.split_at(names.len().min(MOST));
     let mut tools = Vec::new();

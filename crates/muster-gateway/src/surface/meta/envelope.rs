@@ -157,7 +157,7 @@ enum Block<'a> {
     Raw(&'a RawValue),
 }
 
-/// An object whose JSON is a text. It is escaped as it is written.
+/// An object that is serialized as a JSON string, escaped while it is written.
 struct JsonText<'a>(&'a RawObject<'a>);
 
 impl Serialize for JsonText<'_> {
@@ -196,7 +196,7 @@ impl Batch {
                 let inside = text.and_then(|item| item.get_text("text")).unwrap_or_default();
                 let inside: Option<&RawValue> = serde_json::from_str(&inside).ok();
                 let inside = inside.and_then(RawObject::parse).unwrap_or_default();
-                // A server may have a member of the same name.
+                // The server's result may have a member of the same name.
                 for (key, value) in inside.iter().filter(|(key, _)| *key != "name") {
                     result.append(key.to_owned(), Cow::Owned(value.to_owned()));
                 }
@@ -227,7 +227,7 @@ impl Batch {
     }
 }
 
-/// The `_meta` of the tool's result, with ours.
+/// The `_meta` of the tool's result, with the repairs added.
 fn with_repairs<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, RawValue>> {
     if repairs.is_empty() {
         return own.map(Cow::Borrowed);

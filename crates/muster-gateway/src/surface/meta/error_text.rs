@@ -83,7 +83,7 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
 pub(super) fn not_found(meta: &Meta, state: &GatewaySnapshot, said: String, name: &str) -> String {
     let unavailable = Unavailable::of(state, Budget(usize::MAX));
     match absent(state, name) {
-        // Whether it has the tool is not known before it was connected once.
+        // Until it has been connected once, it is not known whether it has the tool.
         Some(absent) if absent.last.is_none() => not_connected(state, absent),
         Some(absent) => lines(&[said, not_connected(state, absent)]),
         None => lines(&[said, nearest(meta, state, name), unavailable.sentence()]),
@@ -104,7 +104,7 @@ fn nearest(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
     near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
 }
 
-/// A hint for a tool that changes the gateway, whose name is no secret.
+/// A hint for a tool that changes the gateway. Its name is not a secret.
 fn operators_only(state: &GatewaySnapshot, name: &str) -> Option<String> {
     let entry = state.catalog.get(name)?;
     (entry.audience == ToolAudience::Operators && state.policy.role() == Role::Agent).then(|| {
@@ -114,7 +114,7 @@ fn operators_only(state: &GatewaySnapshot, name: &str) -> Option<String> {
     })
 }
 
-/// A hint for a bundled tool that is not offered. Which tools are bundled is no secret.
+/// A hint for a bundled tool that is not offered. The names of bundled tools are not a secret.
 fn switched_off(state: &GatewaySnapshot, name: &str) -> Option<String> {
     let cli = state.switched_off.get(name)?;
     Some(format!(

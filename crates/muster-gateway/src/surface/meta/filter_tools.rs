@@ -28,7 +28,7 @@ use super::{
 };
 use crate::dispatch::GatewaySnapshot;
 
-/// Agents carry the reply through every later step, so it is short.
+/// The default number of tools in a reply: few, because the reply stays in an agent's context for every later step.
 const DEFAULT_LIMIT: usize = 5;
 /// The default budget of a reply with schemas.
 const WITH_SCHEMAS: usize = 6_000;
@@ -133,7 +133,7 @@ impl Filter {
         })
     }
 
-    /// The requested page, with a remark if nothing else is to be said.
+    /// The requested page, with `remark` if there is no other note.
     pub(super) fn answer(
         &self,
         cx: &MetaContext<'_>,
@@ -168,7 +168,7 @@ impl Filter {
                 let best = ranked.found.iter().map(|found| found.score).fold(0.0, f32::max);
                 let is_missing = matches!(ranked.verdict, SearchVerdict::NoSuchTool { .. });
                 let strength = |found: &RankedTool<'_>| match is_missing && !found.is_named {
-                    // The nearest tools are none that may be meant.
+                    // There is no such tool, so the nearest ones are only weak matches.
                     true => MatchStrength::Weak,
                     false => core_matches::shown_strength(found, best),
                 };
@@ -216,7 +216,7 @@ impl Filter {
             };
             self.of.takes(state, source, entry) && named(entry.name.as_str()) && described(&words)
         };
-        // One more than the page, to see whether there is another.
+        // One more than the page, to see whether there is a next page.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
         let question = tool_index::Question {
             is_unfiltered: glob.is_none() && wanted.is_none() && self.of == Of::default(),

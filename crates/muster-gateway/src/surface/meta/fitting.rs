@@ -1,7 +1,7 @@
-//! Fits a result into a token budget: what is too long is stored, and a preview is returned.
+//! Fits a result into a token budget: a result that is too long is stored, and a preview is returned.
 //!
-//! Images, audio and resources are content blocks of their own in the reply, whatever the budget of text is,
-//! up to a limit of bytes.
+//! Images, audio and resources stay separate content blocks of the reply, whatever the token budget is, up to a
+//! limit in bytes.
 
 mod block_room;
 pub(super) mod mirror;
@@ -53,14 +53,14 @@ use crate::outputs::{
 const MAX_META: usize = 2_000;
 /// The longest structured content that is passed on with a preview.
 const MAX_STRUCTURED: u64 = 1_000;
-/// No text of more bytes fits into a token.
+/// An upper bound of the bytes of a token.
 const BYTES_PER_TOKEN: u64 = 8;
 
 /// A result within its budget.
 pub(super) enum Fitted {
     /// Unchanged.
     AsIs(Outcome),
-    /// With a preview in place of what is long, or with blocks.
+    /// With a preview in place of long parts, or with blocks.
     Reply(Box<FittedReply>),
 }
 
@@ -247,7 +247,7 @@ impl SpilledStdout {
 /// A stored result.
 struct Stored {
     stored: StoredOutput,
-    /// Where the structured content is that is short enough to be shown beside a preview.
+    /// The range of the structured content, if it is short enough to be shown beside a preview.
     beside: Option<Range<u64>>,
 }
 
@@ -279,7 +279,7 @@ impl Fitting<'_> {
         self.long(result, &outline, items, reply, blocks)
     }
 
-    /// The reply with a piece for each item, and the blocks that are too large for it.
+    /// Takes a result apart: into a reply with a piece for each item, and the blocks that are too large for it.
     fn taken_apart(
         &self,
         source: &dyn SpooledResult,
@@ -308,7 +308,7 @@ impl Fitting<'_> {
         Ok((reply, blocks))
     }
 
-    /// Whether a result may be short enough without what is not text.
+    /// Whether a result may be short enough once the blocks that are not text are taken out.
     fn may_fit(&self, source: &dyn SpooledResult, outline: &Outline, items: &[Item]) -> bool {
         let media = items.iter().filter(|item| matches!(item.kind, ItemKind::Media(_)));
         let media: u64 = media.map(|item| item.place.end - item.place.start).sum();
@@ -335,7 +335,7 @@ impl Fitting<'_> {
         self.previewed(reply, stored).map_or_else(|| self.whole(source, outline, None), Ok)
     }
 
-    /// Stores the text, the structured content and blocks; none if there is neither text nor structured content.
+    /// Stores the text, the structured content and blocks; `None` if there is neither text nor structured content.
     fn store(
         &self,
         result: &Arc<dyn SpooledResult>,
@@ -359,7 +359,7 @@ impl Fitting<'_> {
                 NewOutput { blocks, ..NewOutput::new(OutputKind::Json, json(structured)?) }
             }
             None if texts.is_empty() => return Ok(None),
-            // A few facts beside a JSON text are not what a path is for.
+            // Paths select from the structured content, unless it is short and the text itself is JSON.
             Some(structured) if small.is_none() || !is_json => {
                 let structure = Some(json(structured)?);
                 NewOutput { kind: OutputKind::Text, body: text(), structure, blocks }
@@ -407,7 +407,7 @@ impl Fitting<'_> {
         self.keep(NewOutput::new(kind, OutputBody::File(path.to_owned())), lost)
     }
 
-    /// The reply with what is not standard output.
+    /// The reply with everything but standard output.
     fn beside_file(&self, spilled: &SpilledStdout, failed: bool) -> FittedReply {
         let mut reply = FittedReply::failed(failed);
         let beside = token_estimate::suffix(&spilled.beside, self.budget.0 / 4);
@@ -437,7 +437,7 @@ impl Fitting<'_> {
         token_estimate::prefix(&String::from_utf8_lossy(&bytes), room).to_owned()
     }
 
-    /// The reply with the longest preview that fits; none if not even the rest does.
+    /// The reply with the longest preview that fits; `None` if the reply does not fit even without one.
     fn previewed(&self, mut reply: FittedReply, stored: StoredOutput) -> Option<FittedReply> {
         let preview = Preview::read(&stored, self.budget.0).unwrap_or_default();
         let note = note(&stored);
@@ -451,7 +451,7 @@ impl Fitting<'_> {
         if !show(0) {
             return None;
         }
-        // A preview may cost less than it may.
+        // A preview may cost less than the room it is given, so try more room than the budget.
         let (mut fits, mut exceeds) = (0, self.budget.0 * 3 / 2);
         while exceeds - fits > self.budget.0 / 100 + 1 {
             let room = fits.midpoint(exceeds);
@@ -466,7 +466,7 @@ impl Fitting<'_> {
 }
 
 impl Item {
-    /// Where its text is, if it is text.
+    /// The range of its text, if it is text.
     fn text(&self) -> Option<&Range<u64>> {
         match &self.kind {
             ItemKind::Text(text) | ItemKind::TextResource(_, text) => Some(text),

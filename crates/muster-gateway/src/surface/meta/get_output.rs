@@ -52,7 +52,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     })
 }
 
-/// Reads the excerpt that the arguments of a call without a meta-tool select.
+/// Serves a call of `get_output` on a surface without meta-tools.
 pub(in crate::surface) async fn called(
     arguments: &RawValue,
     budget: Budget,

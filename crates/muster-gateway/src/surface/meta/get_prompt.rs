@@ -89,7 +89,7 @@ fn messages(result: &RawValue) -> Outcome {
     with_content(&content, &result)
 }
 
-/// Messages without what is not text, and that as blocks; `None` if everything is text.
+/// Splits messages into text and the blocks that are not text; `None` if everything is text.
 fn lifted(messages: &RawValue) -> Option<(Raw, Vec<Raw>)> {
     let messages: Vec<&RawValue> = serde_json::from_str(messages.get()).ok()?;
     let mut blocks: Vec<Raw> = Vec::new();

@@ -1,6 +1,6 @@
 //! Pages of resources and prompts, sorted by name without duplicates.
 //!
-//! The list is a plain array, so the remarks about a page are a text of their own behind it.
+//! The list is a plain array, so remarks about a page follow it as a separate text.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::{
 
 const DEFAULT_LIMIT: usize = 100;
 
-/// Sorted by name; of duplicates the first one counts.
+/// Sorts items by name. Of duplicates, the first one is kept.
 pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> Vec<&'a CatalogItem> {
     let mut names: BTreeMap<&str, &CatalogItem> = BTreeMap::new();
     for one in listed {

@@ -1,7 +1,7 @@
 //! Tools that clients see under their own names: beside the meta-tools, or in their place while there are few.
 //!
-//! **Invariant:** an operator chooses this, by a toolset or by an option. Calls take the path of all others, and results are
-//! fitted into the default budget of `call_tool`.
+//! **Invariant:** an operator chooses this, by a toolset or by an option. Calls take the same path as all others, and
+//! results are fitted into the default budget of `call_tool`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -48,7 +48,7 @@ pub struct NativeOptions {
 /// The kind of list that a client sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// The meta-tools, and those that are native beside them.
+    /// The meta-tools, with native tools beside them.
     MetaTools,
     /// The tools of these names.
     Direct {
@@ -59,8 +59,9 @@ pub(super) enum Listing {
     },
 }
 
-/// The kind of list of each session. A session stays with the kind it began with: a model would not find its tools in another,
-/// and prompt caches would be lost. Tools that come later join a direct list as long as it is short enough.
+/// The kind of list of each session. A session keeps the kind it began with: otherwise its model would not find its
+/// tools any more, and prompt caches would be lost. Tools that come later join a direct list as long as it is short
+/// enough.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     sessions: Lock<Sessions>,
@@ -77,7 +78,7 @@ struct ListingKey {
 }
 
 impl ListingKey {
-    /// The key of a caller. One without a session is known by its subject.
+    /// The key of a caller. A caller without a session is identified by its subject.
     fn of(caller: &Caller) -> Self {
         let session = Arc::clone(caller.session.as_ref().unwrap_or(&caller.subject));
         Self { session, toolset: caller.toolset.clone() }
@@ -86,7 +87,7 @@ impl ListingKey {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    /// The names of the tools that are listed directly; none for meta-tools.
+    /// The names of the tools that are listed directly; `None` for meta-tools.
     listed: BTreeMap<ListingKey, Option<Names>>,
     /// The oldest first.
     order: VecDeque<ListingKey>,
@@ -105,7 +106,7 @@ impl Listings {
                 *names = all.unwrap_or_else(|| Arc::clone(names));
                 return Listing::Direct { names: Arc::clone(names), is_all };
             }
-            // Servers may connect yet: it is not decided what the session sees.
+            // Servers may still be connecting, so it is too early to decide what the session sees.
             None if is_empty => return Listing::MetaTools,
             None => (),
         }
@@ -159,7 +160,7 @@ impl Meta {
         policy.pins(entry) || policy.shows(entry) && (is_direct || has_ui())
     }
 
-    /// Calls a tool by its own name; none if the client does not see it.
+    /// Calls a tool by its own name; `None` if the client does not see it.
     pub(super) async fn native_call(
         &self,
         cx: SurfaceContext<'_>,

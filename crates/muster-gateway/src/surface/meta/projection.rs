@@ -11,7 +11,7 @@ pub(in crate::surface) const ARGUMENTS: [&str; 3] = ["select", "grep", "head"];
 /// The part of a result that a caller requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::surface) struct Projection {
-    /// A JSON path: only what it selects.
+    /// A JSON path: only the values that it selects.
     select: Option<String>,
     /// A regular expression: only the lines that match.
     grep: Option<String>,
@@ -20,8 +20,8 @@ pub(in crate::surface) struct Projection {
 }
 
 impl Projection {
-    /// Reads those arguments of a call that `is_ours` says are not the tool's; none if none is given. A malformed one is an
-    /// error before the tool runs.
+    /// Reads those arguments of a call that are ours rather than the tool's, as `is_ours` says; `None` if none is
+    /// given. A malformed argument is an error before the tool runs.
     pub(in crate::surface) fn read(
         given: &MetaArguments<'_>,
         is_ours: impl Fn(&str) -> bool,

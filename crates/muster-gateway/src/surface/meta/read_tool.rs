@@ -1,4 +1,5 @@
-//! `read_tool`: runs a tool that only reads. Clients ask people before each `call_tool`; this one they can allow once.
+//! `read_tool`: runs a tool that only reads. Clients ask the user before each `call_tool`; `read_tool` can be allowed
+//! once for all calls.
 
 use muster_core::effect::Effect;
 

@@ -38,7 +38,7 @@ pub(super) struct ToolIndex {
     count: OnceLock<usize>,
     /// A search index over the policy's own descriptions, if it sets any.
     index: OnceLock<Option<CatalogIndex>>,
-    /// The names of the tools that are listed in place of the meta-tools; none if there are too many.
+    /// The names of the tools that are listed in place of the meta-tools; `None` if there are too many.
     direct: OnceLock<Option<Arc<BTreeSet<String>>>>,
     /// The documents of the tools that every search without filters may find: all that are shown but core tools.
     unfiltered: OnceLock<DocumentSet>,
@@ -174,7 +174,7 @@ impl ToolIndex {
         };
         let vector = |entry: &ToolEntry| question.embeddings?.of(entry);
         let meaning = question.meant.map(|meant| (meant, &vector as &ToolVector<'_>));
-        // The order of a page must not depend on its size, so that whole chunks are ordered.
+        // The order of a page must not depend on its size, so whole chunks are ordered.
         let limit = limit.div_ceil(CHUNK).saturating_mul(CHUNK);
         let (all, others) = (listed.ranker(index.all()), listed.ranker(index.without_gateway()));
         let ranker = if asks_for_core { all } else { others };
@@ -192,7 +192,7 @@ impl ToolIndex {
             let unwanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_wanted(entry) && shown(source, entry)
             };
-            // A search of its own: these tools take no place from others.
+            // A separate search, so that core tools do not displace others.
             let core = all.search(question.text, unwanted, meaning, None, CHUNK);
             core_matches::add(&mut ranked, core, CHUNK);
         }
@@ -200,8 +200,8 @@ impl ToolIndex {
     }
 }
 
-/// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise operators alone find
-/// them ([`core_matches`]).
+/// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise only operators
+/// find them ([`core_matches`]).
 fn asks_for_core(query: &str) -> bool {
     let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
     query
@@ -213,7 +213,8 @@ fn asks_for_core(query: &str) -> bool {
 /// The number of matches that are ordered together.
 const CHUNK: usize = 32;
 
-/// Moves core tools behind the others, except for those that are named; those that match better come first.
+/// Moves core tools behind the others, except for those that are named. Core tools that match better than all others
+/// come first.
 fn core_last(found: &mut [RankedTool<'_>]) {
     let others = found.iter().filter(|one| !is_core(one.entry));
     let Some(best) = others.map(|one| one.strength).max() else { return };
@@ -254,7 +255,7 @@ impl Shown {
         self.said.unwrap_or_else(|| Effect::of(&self.entry))
     }
 
-    /// The signature in one line; none without arguments.
+    /// The signature in one line; `None` without arguments.
     pub(super) fn signature(&self) -> Option<String> {
         let line = signature::line(&self.entry.input_schema, MAX_SIGNATURE);
         (!line.is_empty()).then_some(line)

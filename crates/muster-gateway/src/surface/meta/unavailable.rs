@@ -1,4 +1,4 @@
-//! The servers that a listing or a search misses, in every reply that would otherwise hide it.
+//! The servers that are missing from a listing or a search, named in every reply that would otherwise hide the gap.
 
 use muster_core::{json::raw, text, token_estimate};
 use serde::Serialize;
@@ -35,12 +35,12 @@ struct Server {
 }
 
 impl Unavailable {
-    /// Those that the caller of a snapshot may see, in at most a third of the budget.
+    /// The unavailable servers that the caller of a snapshot may see, in at most a third of the budget.
     pub(in crate::surface) fn of(state: &GatewaySnapshot, budget: Budget) -> Self {
         Self::among(state.absent.values().collect(), state, budget)
     }
 
-    /// Those besides [`LoginServers`].
+    /// The unavailable servers other than [`LoginServers`].
     pub(super) fn besides_logins(state: &GatewaySnapshot, budget: Budget) -> Self {
         let others = state.absent.values().filter(|absent| !absent.requires_login(state));
         Self::among(others.collect(), state, budget)
@@ -113,7 +113,7 @@ struct LoginServer {
 }
 
 impl LoginServers {
-    /// Those that the caller of a snapshot may see.
+    /// The servers to log in to that the caller of a snapshot may see.
     pub(super) fn of(state: &GatewaySnapshot, budget: Budget) -> Self {
         let absent: Vec<&Absent> =
             state.absent.values().filter(|absent| absent.requires_login(state)).collect();

@@ -1,4 +1,4 @@
-//! Arguments that a meta-tool does not take. They are refused: what is ignored silently misleads.
+//! Arguments that a meta-tool does not take. They are refused, because ignoring them silently would mislead agents.
 
 use muster_core::{json::RawObject, suggest};
 use serde_json::value::RawValue;

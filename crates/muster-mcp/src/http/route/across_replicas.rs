@@ -1,4 +1,4 @@
-//! Messages about what another replica may be doing.
+//! Messages for requests that another replica may be serving.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -77,7 +77,7 @@ impl Router {
         }
     }
 
-    /// The rest of a response stream that the client resumes; none if it opens its standalone stream.
+    /// The rest of a response stream that the client resumes; `None` if it opens its standalone stream.
     pub(super) async fn resume(
         &self,
         headers: &HeaderMap,
@@ -91,7 +91,7 @@ impl Router {
         })
     }
 
-    /// Other replicas learn that the client has its standalone stream here.
+    /// Records for other replicas that the client has its standalone stream here.
     pub(super) fn note_stream(&self, session: &Arc<HttpSession>) {
         if self.app.replica_sessions.is_none() {
             return;

@@ -13,7 +13,7 @@ use super::{
 use crate::incoming::ValidRequest;
 
 impl Router {
-    /// Who is limited.
+    /// The key by which the calls of a caller are limited.
     pub(super) fn key_of(&self, caller: &Caller) -> CallerKey {
         CallerKey::of(caller, self.peer.ip())
     }

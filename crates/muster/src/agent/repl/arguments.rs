@@ -10,7 +10,7 @@ pub(crate) struct BadJson {
     pub(crate) reason: String,
 }
 
-/// Splits at white space. Quotes keep it in a value.
+/// Splits text at white space, except within quotes.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -41,7 +41,7 @@ pub(crate) fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// Arguments as `key=value` words or as one JSON object.
+/// Parses arguments given as `key=value` words or as one JSON object.
 pub(crate) fn arguments(text: &str) -> Result<Map<String, Value>, BadJson> {
     let text = text.trim();
     if text.starts_with('{') {
@@ -57,7 +57,7 @@ pub(crate) fn arguments(text: &str) -> Result<Map<String, Value>, BadJson> {
     Ok(pairs.collect())
 }
 
-/// Arguments as `key=value` words whose values are text as typed.
+/// Parses arguments given as `key=value` words, with values as text.
 pub(crate) fn texts(text: &str) -> Map<String, Value> {
     let pairs = split(text).into_iter().filter_map(|word| {
         let (key, value) = word.split_once('=')?;
@@ -66,7 +66,7 @@ pub(crate) fn texts(text: &str) -> Map<String, Value> {
     pairs.collect()
 }
 
-/// Parses JSON, else takes the word as text.
+/// Parses a word as JSON, or takes it as text if it is not JSON.
 fn value_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

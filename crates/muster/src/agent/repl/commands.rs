@@ -99,13 +99,13 @@ pub(crate) const ALL: [Spec; 11] = [
     spec(Command::Exit, "exit", &["quit", "q"], "exit", "Leave"),
 ];
 
-/// The command of a name or alias, in any case.
+/// Finds a command by its name or alias, ignoring case.
 pub(crate) fn find(word: &str) -> Option<&'static Spec> {
     let word = word.to_lowercase();
     ALL.iter().find(|spec| spec.name == word || spec.aliases.contains(&word.as_str()))
 }
 
-/// The targets of `list`.
+/// The words that `list` accepts.
 pub(crate) const LISTS: [&str; 5] = ["tools", "resources", "prompts", "workflows", "core-tools"];
-/// The targets of `describe`.
+/// The words that `describe` accepts.
 pub(crate) const DESCRIBED: [&str; 3] = ["tool", "resource", "prompt"];

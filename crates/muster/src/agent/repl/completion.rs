@@ -1,10 +1,10 @@
-//! Completion of the line.
+//! Completion of the line being typed.
 
 use muster_client::{inventory::Inventory, remote::ListKind};
 
 use super::commands::{self, Command};
 
-/// The aliases that are completed beside the names of commands.
+/// The aliases that are completed in addition to the names of commands.
 const ALIASES: [&str; 5] = ["wf", "run-workflow", "ctx", "quit", "?"];
 
 /// A completion.
@@ -21,7 +21,7 @@ impl rustyline::completion::Candidate for Candidate {
     }
 }
 
-/// The completions of `typed`: the position they replace, and the candidates.
+/// Completes `typed`. Returns the position from which candidates replace the text, and the candidates.
 pub(crate) fn candidates(
     typed: &str,
     inventory: &Inventory,
@@ -82,7 +82,7 @@ fn prompt_keys(inventory: &Inventory, name: &str) -> Vec<String> {
     arguments.iter().map(|argument| argument.name.clone()).collect()
 }
 
-/// Completes arguments that are not given yet.
+/// Completes the names of arguments that are not given yet.
 fn parameters(keys: Vec<String>, given: &[&str], word: &str) -> Vec<Candidate> {
     let is_new = |key: &String| !given.iter().any(|word| word.starts_with(&format!("{key}=")));
     let keys: Vec<String> = keys.into_iter().filter(is_new).map(|key| format!("{key}=")).collect();

@@ -118,7 +118,7 @@ fn failed(error: &ContextError) -> ReplError {
     ReplError::new(error.to_string())
 }
 
-/// The subcommand that a name is a likely misspelling of.
+/// Finds the subcommand that a name probably misspells.
 fn misspelt(name: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|word| {
         let wrong = name.bytes().zip(word.bytes()).filter(|(one, other)| one != other).count();

@@ -2,10 +2,10 @@
 
 use muster_client::env_vars;
 
-/// The longest name of a context that is shown in full, in bytes.
+/// The maximum length of a context's name that is shown in full, in bytes.
 const LONGEST: usize = 28;
 
-/// The characters that a terminal can show.
+/// The characters that the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charset {
     Unicode,
@@ -24,9 +24,9 @@ impl Charset {
 /// The state that the prompt shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct State {
-    /// The gateway is gone.
+    /// Whether the gateway is gone.
     pub(super) disconnected: bool,
-    /// A server requires a login.
+    /// Whether a server requires a login.
     pub(super) login_required: bool,
 }
 

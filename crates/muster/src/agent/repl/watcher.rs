@@ -20,11 +20,11 @@ use super::{Notifications, Shell};
 /// The interval of attempts to reconnect.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The interval of polling the number of tools: a gateway that shows only meta-tools sends no notification about the
+/// The interval of polling the number of tools. A gateway that lists only meta-tools sends no notifications about the
 /// tools behind them.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Prints above the line that is being edited.
+/// Prints above the line being edited.
 pub(super) type Say = Box<dyn FnMut(String) + Send>;
 
 /// Watches the gateway until the task is aborted.
@@ -76,7 +76,7 @@ pub(super) async fn watch(
     }
 }
 
-/// The number of tools behind the meta-tools.
+/// Counts the tools behind the meta-tools.
 async fn count_tools(shell: &Shell) -> Option<usize> {
     let remote = shell.remote().ok()?;
     let page = remote.reply::<ToolPage>("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
@@ -108,7 +108,7 @@ async fn list_changed(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) 
     logins_required(shell, &before, &now, say);
 }
 
-/// Prints the servers that require a login since the last change.
+/// Prints the servers that require a login, if none did before.
 fn logins_required(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
     if !before.login_required.is_empty() || now.login_required.is_empty() {
         return;

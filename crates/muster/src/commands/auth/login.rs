@@ -22,7 +22,7 @@ pub(super) enum Prompt {
     SilentFirst,
 }
 
-/// Logs in at a gateway, if it requires that, and connects.
+/// Connects to a gateway, after a login if it requires one.
 pub(super) async fn gateway(target: &Target, prompt: Prompt) -> Result<Remote, CommandError> {
     let auth = login::stored_auth(target).await;
     let challenge = match Remote::connect(target, &auth).await {
@@ -54,14 +54,14 @@ pub(super) async fn gateway(target: &Target, prompt: Prompt) -> Result<Remote, C
     Ok(Remote::connect(target, &login::bearer(&token)).await?)
 }
 
-/// Logs in at a gateway and waits for the servers that share this login.
+/// Logs in at a gateway and waits for single sign-on at the servers that share this login.
 pub(super) async fn gateway_with_sso(
     target: &Target,
     prompt: Prompt,
     at: &AuthTarget,
 ) -> Result<(), CommandError> {
     let remote = gateway(target, prompt).await?;
-    // A gateway without this resource has no servers that require logins.
+    // A gateway that lacks the `auth://status` resource has no servers that require logins.
     let servers = server_logins::settled(&remote).await.unwrap_or_default();
     remote.close().await;
     for line in servers.iter().filter_map(sso_line) {
@@ -70,7 +70,7 @@ pub(super) async fn gateway_with_sso(
     Ok(())
 }
 
-/// How single sign-on at a server ended.
+/// Describes the result of single sign-on at a server; `None` if the server does not use it.
 fn sso_line(server: &ServerAuthStatus) -> Option<String> {
     let name = &server.name;
     server.sso()?;
@@ -172,7 +172,7 @@ pub(super) async fn all(
     check_all(done, count)
 }
 
-/// An error if not every login succeeded.
+/// Fails if not every login succeeded.
 fn check_all(done: usize, count: usize) -> Result<(), CommandError> {
     match count - done {
         0 => Ok(()),

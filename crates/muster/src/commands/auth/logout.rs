@@ -25,7 +25,7 @@ pub(super) async fn gateway(target: &Target, at: &AuthTarget) -> Result<(), Comm
     at.say(&format!("Logged out from {}", target.url))
 }
 
-/// Ends the login of a token. Its deletion does not wait for a gateway that cannot be reached.
+/// Ends the login of a token at its gateway. A failure is only a warning, so that the token can be deleted anyway.
 async fn end_login(token: &StoredToken) {
     if let Err(error) = flow::end_login(token).await {
         let url = &token.server_url;
@@ -35,7 +35,7 @@ async fn end_login(token: &StoredToken) {
     }
 }
 
-/// Ends all logins, also those at servers behind the gateways, and deletes the stored tokens.
+/// Ends all logins, including those at servers behind the gateways, and deletes the stored tokens.
 pub(super) async fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
     let tokens = TokenStore::of_user()?;
     let all = tokens.all();

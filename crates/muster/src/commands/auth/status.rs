@@ -29,13 +29,14 @@ pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
     printer.line(&status.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
-    // A gateway without this resource has no servers that require logins.
+    // A gateway that lacks the `auth://status` resource has no servers that require logins.
     let servers = server_logins::list(&remote).await.unwrap_or_default();
     remote.close().await;
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
 
-/// Connects to find out: only the gateway knows whether a token is still valid. One about to expire is refreshed first.
+/// Connects to find out the status, because only the gateway knows whether a token is still valid. A token that is
+/// about to expire is refreshed first.
 async fn login_status(target: &Target) -> Result<(LoginStatus, Option<Remote>), CommandError> {
     let tokens = TokenStore::of_user()?;
     let auth = login::stored_auth(target).await;
@@ -93,7 +94,7 @@ impl LoginStatus {
     }
 }
 
-/// The kind of an error, and its reason.
+/// The category of an error, and its reason.
 fn classified(error: &RemoteError) -> (&'static str, String) {
     match error {
         RemoteError::NotRunning => ("Network error", "connect: connection refused".to_owned()),
@@ -104,7 +105,7 @@ fn classified(error: &RemoteError) -> (&'static str, String) {
     }
 }
 
-/// A time relative to now, for people.
+/// Formats a time relative to now.
 pub(super) fn relative(moment: Timestamp) -> String {
     let left = moment.as_second() - Timestamp::now().as_second();
     if left >= 0 { format!("in {}", span(left)) } else { format!("expired {} ago", span(-left)) }
@@ -174,7 +175,7 @@ fn table(servers: &[ServerAuthStatus]) -> String {
     lines.join("\n")
 }
 
-/// One server behind the gateway.
+/// Prints the login status at one server behind the gateway.
 pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
     let (status, remote) = login_status(target).await?;
     let remote = match (status, remote) {

@@ -35,7 +35,8 @@ pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
     printer.line(&lines.join("\n"))
 }
 
-/// The user's identity in the ID token. The issuer sent it directly and nothing depends on it, so it is not verified.
+/// The user's identity according to the ID token. It is not verified: the issuer sent it directly, and it is only
+/// shown.
 fn identity(token: &StoredToken) -> Option<String> {
     let claims = token.id_token.as_ref()?.reveal().split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&from_base64url(claims)?).ok()?;
@@ -43,7 +44,7 @@ fn identity(token: &StoredToken) -> Option<String> {
     text("email").or_else(|| text("sub"))
 }
 
-/// The user's identity at the gateway.
+/// The user's identity according to the gateway.
 async fn identity_at_gateway(target: &Target, token: &StoredToken) -> Option<String> {
     let remote = Remote::connect(target, &login::bearer(token)).await.ok()?;
     let user = server_logins::user(&remote).await;

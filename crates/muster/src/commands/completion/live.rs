@@ -12,12 +12,12 @@ use crate::commands::{
 /// The timeout of a completion.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The words typed so far, without flags: the command first.
+/// The words typed so far, without flags and starting with the command.
 pub(super) fn typed() -> Vec<String> {
     tool_args::split(&line()).1
 }
 
-/// The line that is completed: shells put it behind `--`, with the program's name, and scripts of the original behind
+/// The words of the line being completed. Shells pass it after `--`, with the program's name, and cobra's scripts after
 /// the request.
 fn line() -> Vec<String> {
     let words = std::env::args().skip(1);
@@ -27,7 +27,7 @@ fn line() -> Vec<String> {
     }
 }
 
-/// The value of a flag in the line that is completed.
+/// The value of a flag in the line being completed.
 pub(super) fn flag(name: &str) -> Option<String> {
     let line = line();
     let joined = line.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -35,12 +35,12 @@ pub(super) fn flag(name: &str) -> Option<String> {
     joined.or_else(apart).map(str::to_owned)
 }
 
-/// The names of all resources of a kind.
+/// Fetches the names of all resources of a kind.
 pub(super) fn names(kind: ResourceKind) -> Vec<String> {
     soon(async |remote| names::names(&remote, kind).await.ok()).unwrap_or_default()
 }
 
-/// The arguments of a tool, each with its `=`.
+/// Fetches the arguments of a tool, each with a `=` appended.
 pub(super) fn arguments(tool: &str) -> Vec<String> {
     let tool = soon(async |remote| inventory::describe(&remote, tool).await.ok());
     let tool = tool.unwrap_or_default();

@@ -123,7 +123,7 @@ fn missing(kind: ResourceKind) -> CommandError {
         .hint(format!("write `muster create {} --filename FILE`", kind.as_str()))
 }
 
-/// The arguments for the resource of a file.
+/// Reads the arguments for a resource from its file.
 fn from_file(
     file: &std::path::Path,
     kind: ResourceKind,
@@ -165,7 +165,7 @@ fn common(name: &str, description: Option<&str>, args: &[String]) -> Map<String,
     arguments
 }
 
-/// A tool, and its arguments in JSON after a space.
+/// Splits a value into a tool and, after a space, its arguments as JSON.
 fn tool_and_args<'a>(flag: &str, words: &'a str) -> Result<(&'a str, Value), CommandError> {
     let (tool, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
     if rest.trim().is_empty() {

@@ -1,9 +1,9 @@
 //! `muster events --follow`: events as they happen.
 //!
-//! A call of `core_events` with `follow` stays open for as long as the gateway allows: first the gateway sends the
-//! past events, then each new one. When the call ends the next one begins, and its past events contain what happened
-//! in between. Events are compared as a whole, so that neither clocks nor equal times can hide one. A gateway that
-//! does not support `follow` is polled; one that goes away is reconnected to.
+//! A call of `core_events` with `follow` stays open for as long as the gateway allows. The gateway first sends past
+//! events, then each new event. When the call ends, the next one begins, and its past events include what happened in
+//! between. Events are compared as a whole, so that neither clock skew nor equal timestamps can hide one. A gateway
+//! that does not support `follow` is polled. If the connection is lost, the command reconnects.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ use crate::{
     process,
 };
 
-/// The duration of one call.
+/// The requested duration of one call.
 const DURATION: &str = "1h";
 /// The polling interval, and the pause between attempts to reconnect.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The number of connections in a row that may be lost before any reply.
+/// The maximum number of consecutive connections that may be lost without a reply.
 const MAX_LOST: u32 = 5;
-/// The least limit of a call: it ends after so many new events.
+/// The minimum limit of a call, which ends after this many new events.
 const MIN_LIMIT: usize = 500;
 
 /// Prints each event once.
@@ -43,7 +43,7 @@ struct Follower {
     for_people: bool,
     /// The number of past events to print.
     first: usize,
-    /// The events of the last list, newest first; none before the first list.
+    /// The events of the last list, newest first; `None` before the first list.
     seen: Option<Vec<EventInfo>>,
 }
 
@@ -100,7 +100,7 @@ fn subscribe(session: &mut GatewaySession) -> UnboundedReceiver<GatewayEvent> {
     session.remote.events().unwrap_or_else(|| unbounded_channel().1)
 }
 
-/// Connects again, as soon as the gateway is back.
+/// Reconnects as soon as the gateway is back.
 async fn reconnect(
     gateway: &GatewayArgs,
     session: &mut GatewaySession,
@@ -109,7 +109,7 @@ async fn reconnect(
         sleep(INTERVAL).await;
         match gateway.connect_again().await? {
             Ok(remote) => {
-                // The old connection is dead: there is nobody to close it for.
+                // Replace the old connection without closing it: it is lost already.
                 session.remote = remote;
                 return Ok(());
             }
@@ -144,7 +144,7 @@ impl From<CommandError> for CallError {
 enum Delivery {
     /// As notifications during the call.
     Notified,
-    /// Only in the reply.
+    /// Only in the reply, which ends the call.
     ReplyOnly,
 }
 
@@ -170,7 +170,7 @@ impl Follower {
                 response = &mut call => break response.map_err(CallError::Lost)?,
             }
         };
-        // Notifications that arrived before the reply are printed before it.
+        // Print the notifications that arrived before the reply first.
         while let Ok(notification) = notifications.try_recv() {
             if self.notified(&notification)? {
                 delivery = Delivery::Notified;
@@ -181,9 +181,9 @@ impl Follower {
         Ok(delivery)
     }
 
-    /// Prints the events of a notification. Returns whether it is about events.
+    /// Prints the events of a notification. Returns whether the notification has events.
     fn notified(&mut self, event: &GatewayEvent) -> Result<bool, CommandError> {
-        // That the connection is lost is the error of the call.
+        // Ignore the end of the connection here: the call fails with it.
         let GatewayEvent::Notification(notification) = event else { return Ok(false) };
         let params = notification.params.get();
         match notification.method.as_str() {
@@ -245,7 +245,7 @@ impl Follower {
     }
 }
 
-/// The events that were not seen before, newest first. Equal events are distinguished by their count.
+/// The events that were not seen before, newest first. Equal events are compared by how often they occur.
 fn unseen(events: &[EventInfo], seen: &[EventInfo]) -> Vec<EventInfo> {
     let mut seen: Vec<&EventInfo> = seen.iter().collect();
     let mut new = Vec::new();

@@ -1,4 +1,4 @@
-//! Tools, resources and prompts in full.
+//! Shows tools, resources and prompts in full.
 
 use muster_client::{
     inventory::{self, PromptArgument, PromptInfo, ResourceInfo},
@@ -22,7 +22,7 @@ pub(super) async fn tool(session: &GatewaySession, name: &str) -> Result<(), Com
     }
     let tool = match inventory::describe(&session.remote, name).await {
         Ok(tool) => tool,
-        // `describe_tool` reports an error only if there is no such tool. Its hints have the nearest names.
+        // `describe_tool` reports an error only if the tool does not exist. Its hints have the nearest names.
         Err(RemoteError::Tool { text, .. }) => {
             let error = CommandError::new(format!("tool not found: {name}"));
             return Err(refusal(&text).hints().iter().fold(error, CommandError::hint));
@@ -81,7 +81,7 @@ fn failed(kind: &str, error: &RemoteError) -> CommandError {
     CommandError::new(format!("failed to get {kind}: {error}"))
 }
 
-/// The item of a name, or an error with the nearest name.
+/// Finds an item by its name. The error suggests the nearest name.
 fn find<T>(
     kind: &str,
     name: &str,

@@ -18,7 +18,7 @@ use crate::{
     output::{Printer, Tone},
 };
 
-/// A client's file as it was planned, and the entries to take out of it.
+/// A client's file as it was when planning, and the entries to take out of it.
 pub(super) struct Replacement {
     client: McpClient,
     file: ReplacedFile,

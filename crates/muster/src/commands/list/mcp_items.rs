@@ -1,4 +1,4 @@
-//! Tools, resources and prompts: what MCP itself lists.
+//! Lists tools, resources and prompts by the list methods of MCP.
 
 use muster_client::{
     inventory::{self, PromptInfo, ResourceInfo, ToolInfo},
@@ -53,7 +53,7 @@ const PROMPTS: &[Column<PromptInfo>] = &[
     }),
 ];
 
-/// The number of arguments, and of those that are required.
+/// Formats the number of arguments and how many of them are required.
 fn count(all: usize, required: usize) -> String {
     match (all, required) {
         (0, _) => String::new(),
@@ -62,7 +62,7 @@ fn count(all: usize, required: usize) -> String {
     }
 }
 
-/// An item as JSON and YAML have it.
+/// An item as it is printed in JSON and YAML.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Item<'a> {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::commands::resource_kinds::ResourceKind;
 
-/// The names of all resources of a kind; the URIs of MCP resources, the IDs of executions.
+/// Lists the names of all resources of a kind. For MCP resources these are URIs, for executions IDs.
 pub(crate) async fn names(remote: &Remote, kind: ResourceKind) -> Result<Vec<String>, RemoteError> {
     Ok(match kind {
         ResourceKind::Service => {

@@ -1,4 +1,4 @@
-//! The copies themselves.
+//! Copies the definitions.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Migrate) -> Result<ExitCode, CommandError> {
     let root = serve::config_path(args.config_path.as_ref())?;
     let store = ConfigStore::new(&root);
     let files = store.load_settings();
-    // The namespace may be in it.
+    // Check for errors first, because `config.yaml` may set the namespace.
     if let Some(error) = files.config_error() {
         return Err(CommandError::new(error));
     }
@@ -65,7 +65,7 @@ fn apply(found: &[Movable], namespace: &str) -> Result<ExitCode, CommandError> {
     let transfer = Transfer::new(serve::cluster_access()?, namespace).map_err(failed)?;
     let printer = Printer::stdout();
     process::block_on_code(async {
-        // All of them, before the first is stored: half a configuration may be one without its policies.
+        // Check all before storing the first: half a configuration may be one without its policies.
         for movable in found {
             transfer.check(movable).await.map_err(failed)?;
         }
@@ -98,7 +98,7 @@ fn secrets<'a>(
     secrets
 }
 
-/// The file of a secret, as a word of a shell.
+/// The path of a secret's file.
 fn file_of(secret: &SecretFile, root: &Path) -> String {
     root.join("secrets").join(&secret.file).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! A release as the document of a release page describes it.
+//! A release, as the document of a release page describes it.
 
 use std::{
     fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc, time::Duration,
@@ -34,7 +34,7 @@ struct Asset {
 }
 
 impl Release {
-    /// Downloads the document.
+    /// Downloads the document of the newest release.
     pub(super) async fn latest(url: &str) -> Result<Self, String> {
         let body = get(HttpRequest::get(url, AddressPolicy::Private)).await?;
         serde_json::from_slice(&body).map_err(|err| format!("no release can be read: {err}"))
@@ -52,12 +52,13 @@ impl Release {
         &self.body
     }
 
-    /// Whether it is newer than a version. A pre-release is older than its release.
+    /// Whether the release is newer than a version. A pre-release is older than its release.
     pub(super) fn is_newer_than(&self, version: &str) -> bool {
         parts(self.version()) > parts(version)
     }
 
-    /// Downloads the program of this release and replaces the installed one, if it is signed with `key`.
+    /// Downloads the program of this release, verifies that it is signed with `key`, and replaces the installed
+    /// program.
     pub(super) async fn install(&self, program: &Path, key: &ReleaseKey) -> Result<(), String> {
         let name = format!(
             "muster_{}_{}_{}",

@@ -2,7 +2,7 @@
 
 use minisign_verify::{PublicKey, Signature};
 
-/// The public key of releases, which the build sets: the second line of a `minisign.pub`.
+/// The public key of releases, which is set at build time: the second line of a `minisign.pub`.
 const KEY: Option<&str> = option_env!("MUSTER_UPDATE_PUBLIC_KEY");
 
 /// The key that releases are signed with.
@@ -22,8 +22,8 @@ impl ReleaseKey {
         key.map(Self).map_err(|_| "the release key of this build cannot be used".to_owned())
     }
 
-    /// Checks that `signature` is one of this key for the file `name` with this content. The name is in the signed
-    /// comment: an old release must not be passed off as a new one.
+    /// Verifies that `signature` is a signature by this key of the file `name` with this content. The signed comment
+    /// must have the name, so that an old release cannot be passed off as a new one.
     pub(super) fn verify(&self, name: &str, content: &[u8], signature: &str) -> Result<(), String> {
         let signature = Signature::decode(signature)
             .map_err(|_| format!("the signature of `{name}` cannot be read"))?;
@@ -46,7 +46,7 @@ pub(super) mod tests {
 
     use super::ReleaseKey;
 
-    /// A key pair, and its public half as builds have it.
+    /// Generates a key pair, and its public half in the form that builds have.
     pub(in super::super) fn pair() -> (KeyPair, ReleaseKey) {
         let pair = KeyPair::generate_unencrypted_keypair().unwrap();
         let key = ReleaseKey::parse(&pair.pk.to_base64()).unwrap();

@@ -77,7 +77,7 @@ pub(crate) struct Serve {
     pub(crate) logins: LoginFlags,
 }
 
-/// The tokens that the tools themselves may cost with `--surface auto`.
+/// The default token budget for listing tools directly with `--surface auto`.
 const DIRECT_TOKENS: usize = 4_000;
 
 impl Serve {
@@ -104,7 +104,7 @@ impl Serve {
         }
     }
 
-    /// The tokens that the tools themselves may cost; none if they are never listed.
+    /// The token budget for listing tools directly; `None` if they are never listed directly.
     pub(super) fn direct_tokens(&self) -> Option<usize> {
         let tokens = self.direct_tokens.unwrap_or(DIRECT_TOKENS);
         (self.surface == SurfaceArg::Auto).then_some(tokens)

@@ -47,7 +47,7 @@ pub(super) fn of(
         trust = trust
             .with_pem(&pem)
             .map_err(|err| failed(format!("`caFile` {}: {err}", config.ca_file)))?;
-        // A private CA means servers in a private network.
+        // A private CA implies servers in a private network, so allow private addresses.
         policy = AddressPolicy::Private;
     }
     let options = OAuthClientOptions {
@@ -77,7 +77,8 @@ pub(super) fn of(
     Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
 }
 
-/// The storage of logins at servers: that of logins at the gateway, or else that of all replicas, or else this process.
+/// The storage of logins at servers: the storage of logins at the gateway if there is one, else the shared storage of
+/// replicas, else the memory of this process.
 fn vault(logins: Option<&AuthServer>, replica: Option<&Replica>, clock: &Clock) -> Vault {
     match (logins, replica) {
         (Some(logins), _) => logins.vault(),
@@ -86,8 +87,8 @@ fn vault(logins: Option<&AuthServer>, replica: Option<&Replica>, clock: &Clock) 
     }
 }
 
-/// Whether login links are bound to the browsers of those who ask for them. Browsers send the cookie of a login to one
-/// host only.
+/// Whether login links are bound to the browser of the user who requested them. That requires that `publicUrl` and
+/// `baseUrl` have the same host, because a browser sends the cookie of a login to one host only.
 fn binds_links(config: &McpClient, logins: &AuthServer, mode: AccessMode) -> bool {
     let host = Url::parse(&config.public_url).ok().map(|url| url.host().to_owned());
     let is_same_host = logins.host() == host;
@@ -100,7 +101,7 @@ fn binds_links(config: &McpClient, logins: &AuthServer, mode: AccessMode) -> boo
     is_same_host && mode != AccessMode::Open
 }
 
-/// The configured secret, or the contents of its file.
+/// Returns the configured secret, or reads it from its file.
 fn secret(config: &McpClient) -> Result<Option<String>, String> {
     let (inline, file) = (config.client_secret.reveal(), &config.client_secret_file);
     if !inline.is_empty() || file.is_empty() {

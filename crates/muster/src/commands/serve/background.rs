@@ -17,16 +17,16 @@ use crate::{
     process,
 };
 
-/// The role of a process that is started in the background.
+/// The role of a background process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BackgroundRole {
     /// The gateway itself.
     Gateway,
-    /// The process that starts the gateway and ends, so that the gateway is not the child of a client.
+    /// An intermediate process that starts the gateway and exits, so that the gateway is not a child of the client.
     Starter,
 }
 
-/// Starts the gateway in the background, and prints how to reach it.
+/// Starts the gateway in the background and prints how to reach it.
 pub(super) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
     if !args.silent {
         log::install(LevelFilter::INFO, log::ArgumentValues::Hidden, None, log::LogFormat::Text)?;
@@ -58,7 +58,7 @@ impl Serve {
         format!("muster stop{}{}", flag("--config-path", config), state.unwrap_or_default())
     }
 
-    /// The arguments that say what clients see, as far as they are not the defaults.
+    /// The arguments that select what clients see, without defaults.
     pub(super) fn surface_arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         match self.surface {
@@ -74,7 +74,7 @@ impl Serve {
         arguments
     }
 
-    /// The arguments that start the same gateway in the background.
+    /// The arguments that start a gateway with these options in the background.
     pub(crate) fn arguments(
         &self,
         config: &Path,

@@ -31,7 +31,7 @@ pub(crate) struct LoginFlags {
 }
 
 impl LoginFlags {
-    /// The arguments that give these flags to another process.
+    /// The arguments that pass these flags on to another process.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         let flags =
@@ -54,7 +54,7 @@ impl LoginFlags {
         arguments
     }
 
-    /// The configuration, overridden by the flags.
+    /// Overrides a configuration with the flags.
     pub(super) fn over(&self, config: &OAuth) -> OAuth {
         let mut oauth = config.clone();
         let put = |place: &mut String, flag: &Option<String>| {

@@ -1,4 +1,4 @@
-//! How to connect clients, printed when the gateway is up.
+//! Instructions for connecting clients, printed when the gateway is up.
 
 use std::{
     io::{self, Write as _},
@@ -31,6 +31,6 @@ Connect an agent:
         version = env!("CARGO_PKG_VERSION"),
         config = config.display(),
     );
-    // If standard error is closed, there is nowhere to print this.
+    // Ignore errors: if standard error is closed, there is nowhere to print this.
     drop(io::stderr().write_all(text.as_bytes()));
 }

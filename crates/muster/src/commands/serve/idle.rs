@@ -1,4 +1,4 @@
-//! The end of a gateway: when nobody uses it, or when its operator does not want to wait.
+//! Ending a gateway: when it is idle, or at once if its operator does not want to wait for calls in flight.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -9,12 +9,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The intervals between two looks.
+/// The bounds of the polling interval.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Waits until nobody has used the gateway for `timeout`: no connection, no process that carries a client to it, no
-/// workflow. Without a timeout it waits forever.
+/// Waits until the gateway has been idle for `timeout`: without connections, processes that bridge clients to it, and
+/// running workflows. Without a timeout, waits forever.
 pub(super) async fn until_idle(
     timeout: Option<Duration>,
     connections: &ConnectionCounter,
@@ -38,7 +38,7 @@ pub(super) async fn until_idle(
     tracing::info!("nobody has used the gateway for {} seconds", timeout.as_secs());
 }
 
-/// Cuts off the calls in flight once `hastened`.
+/// Waits for `hastened`, then cuts off the calls in flight. Never returns.
 pub(super) async fn hasten_after(
     hastened: impl Future<Output = ()>,
     hasten: &Notify,

@@ -1,4 +1,4 @@
-//! `kubernetes: true`: definitions are resources of a cluster.
+//! `kubernetes: true`: reads definitions from the resources of a cluster.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use {
 
 use crate::error::CommandError;
 
-/// How often remote servers are asked whether they are still there.
+/// The interval of health checks of remote servers.
 #[cfg(feature = "kubernetes")]
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -33,7 +33,7 @@ pub(super) struct ClusterMode {
 
 #[cfg(feature = "kubernetes")]
 impl ClusterMode {
-    /// Connects to the cluster, if the settings say so. None if the process was asked to stop before.
+    /// Connects to the cluster, if the settings say so. Returns `None` if the process was asked to stop meanwhile.
     pub(super) async fn of(settings: &Settings) -> Result<Option<Self>, CommandError> {
         if !settings.kubernetes {
             return Ok(Some(Self { cluster: None }));
@@ -60,7 +60,7 @@ impl ClusterMode {
         Ok(Some(Self { cluster: Some(cluster) }))
     }
 
-    /// The configuration with the definitions of the cluster.
+    /// Returns the configuration, with the definitions of the cluster if there is one.
     pub(super) fn definitions(&self, store: ConfigStore, files: Files) -> (ConfigStore, Files) {
         match &self.cluster {
             None => (store, files),
@@ -73,14 +73,14 @@ impl ClusterMode {
         }
     }
 
-    /// The intervals of the engine. In a cluster a status must not say that a server is there that died, so servers
-    /// are asked now and then.
+    /// The intervals of the engine. In a cluster, servers are health-checked, so that their status does not claim that
+    /// a dead server is connected.
     pub(super) fn timing(&self) -> Timing {
         let check_interval = self.cluster.as_ref().map(|_| CHECK_INTERVAL);
         Timing { check_interval, ..Timing::default() }
     }
 
-    /// The secrets of the cluster, in place of those in files.
+    /// The secrets of the cluster, used instead of those in files.
     pub(super) fn secrets(&self) -> Option<Arc<dyn SecretSource>> {
         self.cluster.as_ref().map(Cluster::secrets)
     }
@@ -90,8 +90,8 @@ impl ClusterMode {
         self.cluster.as_ref().map(Cluster::executions)
     }
 
-    /// Writes Kubernetes Events from now on, and statuses if no other gateway does. Only for a gateway that serves: one
-    /// that fails at its start must not hold the lease.
+    /// Starts to write Kubernetes Events, and to campaign for the lease of the gateway that writes statuses. Call it
+    /// only once the gateway serves, because one that fails at its start must not hold the lease.
     pub(super) fn report(&mut self, engine: &Engine) {
         if let Some(cluster) = &mut self.cluster {
             cluster.record_events(engine.journal());
@@ -99,8 +99,8 @@ impl ClusterMode {
         }
     }
 
-    /// Shuts the engine down. Before, the writing of statuses is left to other gateways: servers are about to be
-    /// disconnected here, and nowhere else.
+    /// Shuts the engine down. Resigns the lease on statuses first: this gateway is about to disconnect its servers,
+    /// which the statuses must not report.
     pub(super) async fn shut_down(self, engine: Engine) {
         if let Some(cluster) = &self.cluster {
             cluster.resign();
@@ -124,7 +124,7 @@ pub(crate) fn access() -> Result<ClusterAccess, CommandError> {
     ClusterAccess::find(&environment).map_err(|error| CommandError::new(error.to_string()))
 }
 
-/// Warns of definitions in files, which have no effect beside those of a cluster.
+/// Warns about definitions in files, which are ignored in favour of the cluster's.
 #[cfg(feature = "kubernetes")]
 fn warn_of_files(store: &ConfigStore) {
     let files = store.definitions();
@@ -146,7 +146,7 @@ fn warn_of_files(store: &ConfigStore) {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, clippy::unused_self, reason = "the other build does something")]
 impl ClusterMode {
-    /// Refuses the setting.
+    /// Refuses the setting, because this build has no support for Kubernetes.
     pub(super) async fn of(settings: &Settings) -> Result<Option<Self>, CommandError> {
         match settings.kubernetes {
             false => Ok(Some(Self {})),
@@ -154,27 +154,27 @@ impl ClusterMode {
         }
     }
 
-    /// The configuration as it is.
+    /// Returns the configuration unchanged.
     pub(super) fn definitions(&self, store: ConfigStore, files: Files) -> (ConfigStore, Files) {
         (store, files)
     }
 
-    /// The defaults.
+    /// Returns the default intervals.
     pub(super) fn timing(&self) -> Timing {
         Timing::default()
     }
 
-    /// None.
+    /// Always `None`, because there is no cluster.
     pub(super) fn secrets(&self) -> Option<Arc<dyn SecretSource>> {
         None
     }
 
-    /// None.
+    /// Always `None`, because there is no cluster.
     pub(super) fn executions(&self) -> Option<Arc<dyn ExecutionStore>> {
         None
     }
 
-    /// Nothing.
+    /// Does nothing.
     pub(super) fn report(&mut self, _: &Engine) {}
 
     /// Shuts the engine down.

@@ -37,7 +37,7 @@ pub(super) async fn of(
     let loaded = server::load(config, trust, secrets).await.map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded.server.allowed = access_rules::allowed(&files.settings.access).into();
-        // The acceptance tests log in with it.
+        // The acceptance tests use the gateway's own callback to log in.
         loaded.server.own_callback = match mode {
             AccessMode::Open => OwnCallback::Allowed,
             AccessMode::Private | AccessMode::Token => OwnCallback::Refused,
@@ -48,7 +48,7 @@ pub(super) async fn of(
     Ok(Some(started))
 }
 
-/// A configuration that cannot be used.
+/// The error for an unusable configuration.
 pub(super) fn invalid(error: &ConfigError) -> CommandError {
     let text = error.to_string();
     let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
@@ -56,12 +56,12 @@ pub(super) fn invalid(error: &ConfigError) -> CommandError {
     if hint.is_empty() { error } else { error.hint(hint) }
 }
 
-/// The audiences that ID tokens need, so that the servers they are forwarded to accept them.
+/// The audiences to request for ID tokens, so that the servers that they are forwarded to accept them.
 fn audiences(files: &Files) -> Vec<String> {
     let logins = files.servers.values().filter_map(|file| file.server.spec.auth.as_ref());
     let forwarded = logins.filter(|auth| auth.forward_token);
     let named = forwarded.flat_map(|auth| &auth.required_audiences);
-    // An audience becomes part of a scope, which has no spaces.
+    // Skip names with spaces, because an audience becomes part of a scope.
     let is_word =
         |name: &&String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     named.filter(is_word).cloned().collect()
@@ -79,7 +79,7 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     }
 }
 
-/// Waits for token requests in flight, so that no refreshed token is lost.
+/// Waits for token requests in flight, so that no refreshed token is lost at shutdown.
 pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthClient>) {
     if let Some(logins) = logins {
         logins.drain().await;
@@ -89,7 +89,7 @@ pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthCli
     }
 }
 
-/// Discovers the identity provider, and follows changes of the lists of users.
+/// Discovers the identity provider, and updates the lists of users when the settings change. Never returns.
 pub(super) async fn keep_up(
     logins: Option<&AuthServer>,
     lists: UserLists,

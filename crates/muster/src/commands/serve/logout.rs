@@ -1,4 +1,4 @@
-//! `DELETE /user-tokens` and `DELETE /auth/{server}`: logging out from servers without speaking the protocol.
+//! `DELETE /user-tokens` and `DELETE /auth/{server}`: logging out from servers without speaking MCP.
 
 use std::{fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ use muster_engine::principals::Principals;
 const EVERYTHING: &str = "/user-tokens";
 const ONE: &str = "/auth/";
 
-/// The two pages. They require the same token as the endpoint.
+/// The two pages. They require the same credentials as the endpoint.
 pub(super) struct Logout {
     pub(super) guard: Arc<dyn Authenticator>,
     pub(super) principals: Arc<Principals>,
@@ -49,20 +49,20 @@ impl WebPages for Logout {
                 self.principals.log_out_everywhere(&caller).await;
                 return empty(StatusCode::NO_CONTENT);
             };
-            // A server that does not exist is one that the caller is logged out of.
+            // Do not check whether the server exists: the caller is logged out of an unknown server anyway.
             self.principals.log_out(&caller, &server).await;
             empty(StatusCode::NO_CONTENT)
         })
     }
 }
 
-/// The server that a path names.
+/// Decodes the server that a path names.
 fn server(path: &str) -> Option<String> {
     let name = path.strip_prefix(ONE)?;
     if name.is_empty() || name.contains('/') {
         return None;
     }
-    // `+` is a space in a query, but not in a path.
+    // The decoder is for queries: escape `+`, which is not a space in a path.
     let pair = format!("x={}", name.replace('+', "%2B").replace('&', "%26"));
     let decoded = form_urlencoded::parse(pair.as_bytes()).next()?.1.into_owned();
     Some(decoded)

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 const PATH: &str = "/metrics";
 
-/// The role of a caller.
+/// Determines the current role of a caller.
 type Roles = dyn Fn(&Caller) -> Role + Send + Sync;
 
 /// The metrics page, for operators and for the scrapers that `metrics` admits.
@@ -59,12 +59,12 @@ impl MetricsPage {
         }
     }
 
-    /// Shows the connections of this counter.
+    /// Sets the counter of connections to show.
     pub(super) fn counting(self, connections: Arc<ConnectionCounter>) -> Self {
         Self { connections, ..self }
     }
 
-    /// Refuses a request of anybody who may not read the metrics.
+    /// Refuses the request of a caller that may not read the metrics.
     async fn admit(&self, request: &Request<Bytes>, peer: &Peer) -> Result<(), Response<Bytes>> {
         if self.access.loopback && peer.ip().is_loopback() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The gateway over HTTP: its endpoint, and the pages beside it.
+//! The gateway over HTTP: its endpoint and its web pages.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -49,15 +49,15 @@ pub(super) struct HttpGateway<'a> {
     pub(super) threads: ThreadPool,
 }
 
-/// The requests of the user to stop.
+/// The user's requests to stop the gateway.
 pub(super) struct StopSignals<S, H> {
     pub(super) stop: S,
-    /// The second request, which cuts calls off.
+    /// The second request, which cuts off the calls in flight.
     pub(super) hasten: H,
 }
 
 impl HttpGateway<'_> {
-    /// Serves clients, and the console by its own front, until the gateway is stopped or nobody needs it any more.
+    /// Serves clients, and the console by its own front, until the gateway is stopped or idle.
     pub(super) async fn serve<S: Future<Output = ()>, H: Future<Output = ()>>(
         self,
         access: AccessRules,
@@ -67,7 +67,7 @@ impl HttpGateway<'_> {
         signals: StopSignals<S, H>,
     ) -> Result<std::io::Result<DrainOutcome>, CommandError> {
         let Self { args, logins, replica, engine, .. } = self;
-        // Before anybody learns that the gateway is up; it is removed when the gateway ends.
+        // Write the operator file before publishing that the gateway is up. It is removed when it is dropped.
         let operator = access.operator_file(&listeners);
         let url = listen::url(&self.aggregator.host, &listeners);
         engine.listening(url.clone());
@@ -106,7 +106,7 @@ impl HttpGateway<'_> {
         })
     }
 
-    /// The options of HTTP, with the pages of logins.
+    /// The HTTP options, with the pages of logins.
     fn options(&self, guard: Arc<AccessControl>) -> HttpOptions {
         let Self { settings, logins, client, replica, engine, .. } = *self;
         let (view, waiting, sharing) = (engine.view(), logins.cloned(), replica.cloned());
@@ -135,7 +135,7 @@ impl HttpGateway<'_> {
         options
     }
 
-    /// The pages for operators, unless they are switched off.
+    /// The console, unless it is switched off.
     fn console(
         &self,
         guard: &Arc<AccessControl>,
@@ -156,13 +156,13 @@ impl HttpGateway<'_> {
         let ports = ConsolePorts { reads: Arc::new(calls()), changes: Arc::new(changes), surface };
         let sessions = Arc::new(sessions);
         let console = Console::new(Arc::clone(&sessions), ports, curl_line);
-        // `set` fails only if it was set before; there is one console.
+        // `set` fails only on a second call, and there is only one console.
         drop(self.directory.browsers.set(sessions));
         Ok(Some(console))
     }
 }
 
-/// Waits until the user stops the gateway, or nobody needs it any more.
+/// Waits until the user stops the gateway or it is idle.
 async fn until_either(
     stop_requested: impl Future<Output = ()>,
     idle: impl Future<Output = ()>,

@@ -17,16 +17,15 @@ use muster_shared::Replica;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// How long a gateway waits for its servers and its identity provider: one that hangs must not keep it from serving those
-/// who need the others, such as users who are logged in.
+/// How long a gateway waits for its servers and its identity provider before it is ready anyway. One that hangs must
+/// not block callers that do not need it, such as users who are logged in.
 const START_WAIT: Duration = Duration::from_secs(30);
 
-/// Whether load balancers should send requests.
+/// The readiness check, which tells load balancers whether to send requests.
 ///
-/// A replica that cannot reach the shared storage is not ready, however long it takes: it can serve no session, and a
-/// rollout must not replace pods that work. Once ready, it stays ready: later every
-/// replica would lose the same dependency at the same time, and a balancer that took all of them out would only make it
-/// worse.
+/// A replica that cannot reach the shared storage is not ready, however long it takes: it cannot serve any session, and
+/// a rollout must not replace working pods with it. Once ready, a replica stays ready. All replicas would lose a shared
+/// dependency at the same time, and taking all of them out of the load balancer would only make an outage worse.
 pub(super) struct Readiness {
     view: watch::Receiver<Arc<View>>,
     logins: Option<AuthServer>,
@@ -58,7 +57,7 @@ impl Readiness {
         self.check_after(self.began.elapsed())
     }
 
-    /// The response after some time.
+    /// The response of `/ready` when `elapsed` has passed since the start.
     fn check_after(&self, elapsed: Duration) -> HealthResponse {
         let starting = self.view.borrow().starting();
         let waits = elapsed < START_WAIT;
@@ -79,7 +78,7 @@ impl Readiness {
     }
 }
 
-/// The reason why a gateway does not admit callers yet, or does not share its state with other replicas.
+/// Why a gateway does not admit callers yet, or does not share its state with other replicas; `None` if it does.
 pub(super) fn pending_reason(
     logins: Option<&AuthServer>,
     replica: Option<&Replica>,

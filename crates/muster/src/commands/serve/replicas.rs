@@ -1,4 +1,4 @@
-//! This gateway as one of several replicas.
+//! Running this gateway as one of several replicas.
 
 use std::{convert::Infallible, future::pending, sync::Arc};
 
@@ -11,7 +11,7 @@ use muster_shared::{KeyValueStore, Replica, SealedStore, Vault};
 use super::logins::invalid;
 use crate::error::CommandError;
 
-/// This replica, if there are several.
+/// Creates this replica, if replicas are configured.
 pub(super) fn of(
     settings: &ReplicaSettings,
     logins: &OAuthServer,
@@ -29,17 +29,17 @@ pub(super) fn of(
     Ok(Some(replica))
 }
 
-/// This replica, as the parts of the gateway see it.
+/// The port by which the parts of the gateway use this replica.
 pub(super) fn link(replica: &Arc<Replica>) -> Arc<dyn ReplicaLink> {
     Arc::<Replica>::clone(replica)
 }
 
-/// The encrypted storage of this replica and all others.
+/// The encrypted storage that all replicas share.
 pub(super) fn vault(replica: &Replica) -> Vault {
     Vault::new(Arc::clone(replica.state()) as Arc<dyn KeyValueStore>, None)
 }
 
-/// Renews the lease of this replica, and receives the messages of others.
+/// Renews the lease of this replica and receives the messages of others. Never returns.
 pub(super) async fn keep_up(replica: Option<&Replica>) -> Infallible {
     match replica {
         Some(replica) => replica.run().await,
@@ -47,7 +47,7 @@ pub(super) async fn keep_up(replica: Option<&Replica>) -> Infallible {
     }
 }
 
-/// Gives up the lease of this replica.
+/// Releases the lease of this replica.
 pub(super) async fn retire(replica: Option<&Replica>) {
     if let Some(replica) = replica {
         replica.retire().await;

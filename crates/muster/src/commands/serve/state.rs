@@ -1,4 +1,4 @@
-//! The state folder of a gateway: taken for itself alone, or refused.
+//! The state folder of a gateway. Only one gateway can own a folder at a time.
 
 use std::path::Path;
 
@@ -25,12 +25,12 @@ const SECRET_FILES: &[&str] = &[
 pub(super) enum GatewayState {
     /// A folder that outlives the process.
     Owned(Ownership),
-    /// A temporary one, where no other can be written to.
+    /// A temporary folder, because the usual one cannot be written to.
     Temporary(PrivateDir),
 }
 
 impl GatewayState {
-    /// Takes the folder of a configuration directory.
+    /// Takes ownership of the folder of a configuration directory. Fails if another gateway owns it.
     pub(super) fn take(args: &Serve, config: &Path) -> Result<Self, CommandError> {
         let chosen = args.state_path.clone().or_else(user_dirs::chosen_state);
         let folder = match user_dirs::state_folder(config, chosen.as_deref()) {
@@ -50,15 +50,15 @@ impl GatewayState {
         }
     }
 
-    /// The environment of commands. Secret are the state, and those files of the configuration that may hold secrets; its
-    /// folder may hold anything else, such as a project.
+    /// The environment of commands. The state folder and the configuration files that may hold secrets are private
+    /// paths, but not the whole configuration directory, which may also hold a project.
     pub(super) fn environment(&self, config: &Path) -> Environment {
         let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
         let files = SECRET_FILES.iter().map(|file| config.join(file));
         process::environment().with_private_paths(files.chain([self.path().to_owned()]))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Owned(ownership) => ownership.folder().path(),
@@ -66,7 +66,7 @@ impl GatewayState {
         }
     }
 
-    /// The folder, if others can find it.
+    /// The folder; `None` for a temporary one, which clients cannot find.
     pub(super) const fn folder(&self) -> Option<&StateFolder> {
         match self {
             Self::Owned(ownership) => Some(ownership.folder()),
@@ -84,7 +84,7 @@ impl GatewayState {
     }
 }
 
-/// A gateway on a read-only file system works, but forgets.
+/// Creates a temporary state folder, so that a gateway also works on a read-only file system.
 fn temporary(reason: &str) -> Result<GatewayState, CommandError> {
     let dir = PrivateDir::create().map_err(|error| {
         CommandError::new(format!("there is no folder for state: {reason}; {error}"))

@@ -1,4 +1,4 @@
-//! What clients of the gateway see.
+//! The surfaces of the gateway: what its clients see.
 
 use std::{path::Path, sync::Arc};
 
@@ -29,7 +29,7 @@ use super::{
     replicas,
 };
 
-/// The capabilities of the gateway. Servers come and go, so it declares all that one of them may have.
+/// The capabilities of the gateway. Servers come and go, so it declares all capabilities that a server may have.
 const CAPABILITIES: ServerCapabilities = ServerCapabilities {
     tools_change: true,
     resources: true,
@@ -38,10 +38,10 @@ const CAPABILITIES: ServerCapabilities = ServerCapabilities {
     logging: true,
 };
 
-/// The gateway as its clients see it.
+/// The fronts of the gateway, one for each kind of client.
 pub(super) struct Fronts {
     pub(super) agents: Arc<Front>,
-    /// The console shows meta-tools, whatever agents see.
+    /// The front of the console, which has meta-tools whatever surface agents see.
     pub(super) console: Arc<Front>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn dispatcher(
     Arc::new(dispatcher)
 }
 
-/// The surface that clients see, with search by meaning unless it is switched off.
+/// The surface that clients see, with semantic search unless it is switched off.
 pub(super) fn surface(
     args: &Serve,
     settings: &SearchSettings,
@@ -109,12 +109,12 @@ pub(super) fn surface(
     }
 }
 
-/// The meta-tools.
+/// The surface of meta-tools.
 fn meta(engine: &Engine, state: &Path, replica: Option<&Arc<Replica>>) -> Meta {
     Meta::storing(outputs(state, replica)).with_steps(engine.step_runner())
 }
 
-/// Long results, which clients read in pieces.
+/// The storage of long results, which clients read in pieces.
 fn outputs(state: &Path, replica: Option<&Arc<Replica>>) -> Outputs {
     let outputs = Outputs::at(state.join("outputs"));
     match replica {

@@ -1,4 +1,4 @@
-//! The telemetry of a gateway, by its settings and the environment.
+//! Sets up the telemetry of a gateway from its settings and the environment.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -23,7 +23,7 @@ pub(super) struct GatewayTelemetry {
 }
 
 impl GatewayTelemetry {
-    /// Starts it. A gateway without a history or without traces works as well.
+    /// Starts the telemetry. A history or traces that cannot be started do not prevent the gateway from running.
     pub(super) fn start(settings: &Settings, state: &Path, trust: TrustStore) -> Self {
         let history = history(&settings.history, state);
         let traces = traces(&settings.traces).map(|traces| (traces, Arc::new(trust)));
@@ -40,7 +40,7 @@ impl GatewayTelemetry {
         Self { telemetry, exporting, stop }
     }
 
-    /// Exports what is left.
+    /// Flushes the telemetry and exports the remaining traces.
     pub(super) async fn finish(mut self) {
         self.telemetry.flush().await;
         drop(self.stop.take());
@@ -80,7 +80,8 @@ fn traces(settings: &TraceSettings) -> Option<TraceOptions> {
     })
 }
 
-/// The attributes of the resource: those of the environment, and the name of the service, which is a variable of its own.
+/// The attributes of the OpenTelemetry resource: the defaults, overridden by those of the environment, overridden by
+/// the variable with the service name.
 fn resource(attributes: &str, service: Option<String>) -> BTreeMap<String, String> {
     let own = [("service.name", "muster"), ("service.version", env!("CARGO_PKG_VERSION"))];
     let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -88,11 +89,11 @@ fn resource(attributes: &str, service: Option<String>) -> BTreeMap<String, Strin
     own.into_iter().chain(pairs(attributes)).chain(named).collect()
 }
 
-/// Pairs such as `api-key=x,tenant=y`, with percent-encoded values.
+/// Parses pairs such as `api-key=x,tenant=y`, with percent-encoded values.
 fn pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
-        // `+` is a space in forms, but not here.
+        // The decoder is for forms: escape `+`, which is not a space here.
         let form = format!("v={}", value.trim().replace('+', "%2B").replace('&', "%26"));
         let value = form_urlencoded::parse(form.as_bytes()).next()?.1.into_owned();
         Some((name.trim().to_owned(), value))

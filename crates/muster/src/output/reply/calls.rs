@@ -9,7 +9,7 @@ use crate::output::{
     table::{self, Column},
 };
 
-/// The number of tools in a table that is not wide.
+/// The maximum number of tools in a table that is not wide.
 const MAX_TOOLS: usize = 20;
 
 const COLUMNS: &[Column<CallInfo>] = &[
@@ -25,13 +25,13 @@ const COLUMNS: &[Column<CallInfo>] = &[
     Column::wide("rule", |call| call.rule.clone()),
 ];
 
-/// The name that a caller is known by: that of the token, else of the user.
+/// The name of a caller: that of the token, else that of the user.
 fn caller(call: &CallInfo) -> &str {
     if call.token.is_empty() { &call.caller } else { &call.token }
 }
 
 impl ReplyView for CallList {
-    /// The oldest call first; replies have the newest first.
+    /// Shows the oldest call first, while replies have the newest first.
     fn show(&self, style: OutputStyle) -> String {
         if self.calls.is_empty() {
             return "No calls found".to_owned();
@@ -124,7 +124,7 @@ mod tests {
             x_git_log   3       1        2.0      4.0      7"]]
         .assert_eq(&shown("core_calls_stats", &reply, OutputFormat::Table));
 
-        // A reply has some of the tools, and a table some of those.
+        // A reply has only some of the tools, and a table only some of those.
         let reply = json!({"total": totals, "tools": vec![totals; 30], "tool_count": 40});
         for (format, expected) in [
             (OutputFormat::Table, "\n20 more tools: add `--output wide` to list them"),

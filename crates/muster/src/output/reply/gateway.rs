@@ -23,7 +23,7 @@ const COLUMNS: &[Column<EventInfo>] = &[
 ];
 
 impl ReplyView for Vec<EventInfo> {
-    /// The oldest event first; replies have the newest first.
+    /// Shows the oldest event first, while replies have the newest first.
     fn show(&self, style: OutputStyle) -> String {
         if self.is_empty() {
             return "No events found".to_owned();

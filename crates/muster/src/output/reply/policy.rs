@@ -1,4 +1,4 @@
-//! The policy, and who may use the gateway.
+//! The policy, and the logins and tokens of the gateway.
 
 use muster_api::{
     access::{BrowserInfo, CreatedToken, LoginInfo, SessionList, StaticTokenInfo},

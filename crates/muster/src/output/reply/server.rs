@@ -69,7 +69,7 @@ impl ReplyView for McpServerList {
     }
 }
 
-/// Why a server cannot be used, and what to do; nothing if it can, or was stopped on purpose.
+/// Why a server cannot be used, and the next step; `None` if it can be used or was stopped on purpose.
 fn attention(server: &McpServerInfo) -> Option<String> {
     let has_failed = server.consecutive_failures > 0 || server.call_failures > 0;
     if server.state == ServerState::AuthRequired && !has_failed {
@@ -108,7 +108,7 @@ impl ReplyView for ServerLog {
     }
 }
 
-/// A line of a server's log. Standard error is the normal place, so only the other is named.
+/// Formats a line of a server's log. Standard error is the usual stream, so only standard output is mentioned.
 pub fn log_line(line: &ServerLogLine) -> String {
     let stream = if line.stream == "stdout" { "stdout, not a message: " } else { "" };
     format!("{}  {stream}{}", time(&line.time), line.text)

@@ -39,7 +39,7 @@ fn member(service: &ServiceStatus, key: &str) -> String {
     service.metadata.get(key).map(properties::text).unwrap_or_default()
 }
 
-/// By name, whatever its case.
+/// Sorts by name, ignoring case.
 fn sorted<T: Clone>(items: &[T], name: fn(&T) -> &str) -> Vec<T> {
     let mut items = items.to_vec();
     items.sort_by_key(|item| name(item).to_lowercase());
@@ -55,7 +55,7 @@ impl ReplyView for ServiceList {
 impl ReplyView for ServiceStatus {
     fn show(&self, style: OutputStyle) -> String {
         let mut details = self.metadata.clone();
-        // Servers repeat what is shown above.
+        // Leave out the metadata of servers that repeats the facts above.
         details.retain(|key, _| !["name", "state", "health", "error"].contains(&key.as_str()));
         let facts = json!({
             "name": self.name,
@@ -81,7 +81,7 @@ impl ReplyView for ServiceInfo {
     }
 }
 
-/// The servers whose tools are missing, with their states, as a row.
+/// The row with the servers whose tools are missing and their states.
 pub(super) fn unavailable(servers: &[UnavailableServer]) -> Option<(String, String)> {
     let line = |server: &UnavailableServer| {
         let UnavailableServer { server, state, reason, .. } = server;
@@ -200,13 +200,13 @@ pub(super) fn described(description: &str, default: Option<&Value>) -> String {
     format!("{description}{default}").trim_start().to_owned()
 }
 
-/// The members of a value, one a line.
+/// The members of a value, one per line.
 pub(super) fn details(value: &Value) -> String {
     let lines = properties::rows(value).into_iter().map(|(name, value)| format!("{name}: {value}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Nanoseconds as seconds; nothing for zero, which stands for the default.
+/// Formats nanoseconds as seconds; `None` for zero, which stands for the default.
 fn duration(nanoseconds: u64) -> Option<String> {
     let seconds = std::time::Duration::from_nanos(nanoseconds).as_secs_f64();
     (nanoseconds > 0).then(|| format!("{seconds} s"))

@@ -11,7 +11,7 @@ impl ReplyView for Stats {
     }
 }
 
-/// The table of all backends, those with the most calls first, with the new calls since `before`.
+/// The table of all backends, those with the most calls first. `before` is the previous reply, to show new calls.
 pub fn table(stats: &Stats, before: Option<&Stats>) -> String {
     let mut rows = stats.backends.clone();
     rows.sort_by(|one, other| other.calls.cmp(&one.calls).then(one.name.cmp(&other.name)));

@@ -74,7 +74,7 @@ impl ReplyView for WorkflowInfo {
     }
 }
 
-/// The steps with everything that their definitions say.
+/// The table of steps, with everything in their definitions.
 fn steps(steps: &[WorkflowStepInfo], style: OutputStyle) -> Table {
     let mut table = Table::new(["step", "id", "tool", "description", "details"], style);
     for (number, step) in (1..).zip(steps) {
@@ -144,7 +144,7 @@ impl ReplyView for RunRecord {
 
 impl ReplyView for ExecutionReply {
     fn show(&self, style: OutputStyle) -> String {
-        // A workflow with an output of its own says nothing else.
+        // The reply of a workflow that defines its output is that output only.
         if self.status.is_empty() {
             return properties::table(self, &[], style);
         }
@@ -179,7 +179,7 @@ fn step_results(steps: &[StepReply], style: OutputStyle) -> Table {
     table
 }
 
-/// Why a step failed, or its result.
+/// The error of a step, or else its result.
 fn outcome(error: Option<&String>, result: &Value) -> String {
     error.cloned().unwrap_or_else(|| properties::text(result))
 }
@@ -192,7 +192,7 @@ fn parameters(input: &Map<String, Value>, style: OutputStyle) -> Table {
     table
 }
 
-/// What the workflow returned, beside the account of its execution.
+/// The table of the workflow's output, without the details of its execution.
 fn result(result: &Value, style: OutputStyle) -> Table {
     let reply: Option<ExecutionReply> = serde_json::from_value(result.clone()).ok();
     let output = reply.map(|reply| reply.output).unwrap_or_default();

@@ -11,7 +11,7 @@ use muster_shared::{MemoryShared, clock::Clock};
 /// A fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing happens.
+    /// It fails without being carried out.
     Refused(&'static str),
     /// It is carried out, but its answer is lost.
     Unanswered(&'static str),
@@ -29,7 +29,7 @@ impl Faulty {
         Arc::new(Self { inner: MemoryShared::new(Clock::system()), faults: Lock::default() })
     }
 
-    /// Operations fail like this until they are healed.
+    /// Makes operations fail with `faults` until [`Self::heals`] is called.
     pub(super) fn breaks(&self, faults: &[Fault]) {
         *self.faults.lock() = faults.to_vec();
     }
@@ -43,7 +43,7 @@ impl Faulty {
         name: &'static str,
         operation: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
-        // Operations of the memory are carried out when they are called, not when they are awaited.
+        // Operations of the in-memory state are carried out when they are called, not when they are awaited.
         let is_lost = self.faults.lock().contains(&Fault::Unanswered(name));
         match is_lost {
             true => unavailable(),

@@ -29,14 +29,14 @@ pub(super) struct FilterReply<'a> {
     pub(super) filter: &'a Filter,
     pub(super) total_tools: usize,
     pub(super) page: Page,
-    /// What the search says about its matches.
+    /// The search's own judgement of its matches.
     pub(super) judgement: Option<Judgement>,
     pub(super) unavailable: Unavailable,
     /// A note for a reply without another.
     pub(super) remark: Option<&'static str>,
 }
 
-/// Whether a search found what it was asked for, in words.
+/// The verdict of a search on its own matches, in words.
 #[derive(Default, Serialize)]
 pub(super) struct Judgement {
     verdict: &'static str,
@@ -54,7 +54,7 @@ const NO_SUCH_TOOL: &str = "no_such_tool";
 
 impl Judgement {
     pub(super) fn of(ranked: &RankedTools<'_>) -> Self {
-        // A name is one word to its caller, whatever its parts.
+        // To the caller a tool's name is one word, so its parts are not reported as unmatched.
         let is_named = |word: &str| {
             let mut named = ranked.found.iter().filter(|found| found.is_named);
             named.any(|found| {
@@ -84,7 +84,7 @@ impl Judgement {
         judgement
     }
 
-    /// What is doubtful, in words.
+    /// Explains the doubts about the matches, if there are any.
     fn doubt(&self) -> Option<String> {
         let unmatched = match self.unmatched_terms.as_slice() {
             [] => String::new(),

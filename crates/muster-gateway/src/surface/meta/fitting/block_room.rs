@@ -19,7 +19,7 @@ impl Default for BlockRoom {
 }
 
 impl BlockRoom {
-    /// Takes room for a block; `false` if it is too large.
+    /// Reserves room for a block; `false` if it is too large.
     pub(super) fn take(&self, bytes: u64) -> bool {
         let less = |room: u64| room.checked_sub(bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()

@@ -1,4 +1,4 @@
-//! The outline of a tool's result: its content items and structured content by their places, without loading
+//! The outline of a tool's result: the byte ranges of its content items and structured content, without loading
 //! them.
 
 use std::{
@@ -62,7 +62,7 @@ impl SpooledResult for InlineResult {
 /// The parts of a result.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    /// Its content; none if that is not a list, or too long a one.
+    /// Its content items; `None` if the content is not a list, or has too many items.
     pub(super) items: Option<Vec<Item>>,
     pub(super) structured: Option<Range<u64>>,
     /// Other members than `content`, `structuredContent` and `_meta`, in their order.
@@ -79,9 +79,9 @@ pub(super) struct Item {
 /// The kind of a content item.
 #[derive(Debug)]
 pub(super) enum ItemKind {
-    /// Text, and where it is.
+    /// Text, and its range.
     Text(Range<u64>),
-    /// A resource with its text, and where that is.
+    /// A resource with text, and the range of the text.
     TextResource(BlockAbout, Range<u64>),
     /// An image, audio, binary resource or link.
     Media(BlockAbout),

@@ -125,13 +125,13 @@ impl Fitting<'_> {
         reply.load_around_preview(source, &outline, items, None)?;
         match self.excerpted(reply, stored, projection, stop) {
             Ok(reply) => Ok(reply),
-            // What is beside the text is stored nowhere yet, and must not be lost.
+            // Content beside the text is not stored yet, and must not be lost.
             Err(why) => self.whole(source, &outline, Some(why)),
         }
     }
 
-    /// The reply with the excerpt that a projection selects, or with a preview if that does not fit the result; an error
-    /// says why if neither fits.
+    /// The reply with the excerpt that a projection selects, or with a preview if there is no excerpt or it does not
+    /// fit. The error says why, if neither fits.
     fn excerpted(
         &self,
         mut reply: FittedReply,

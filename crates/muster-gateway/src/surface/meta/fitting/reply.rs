@@ -28,9 +28,9 @@ const OUTPUT: &str = "muster/output";
 pub(in crate::surface::meta) struct FittedReply {
     /// A piece for each content item.
     pub(super) content: Vec<Piece>,
-    /// The preview of what is stored, before the content.
+    /// The preview of the stored output, before the content.
     pub(super) preview: Option<String>,
-    /// The note about an excerpt in place of a preview. It names the handle, so that `_meta` need not in the text.
+    /// The note about an excerpt in place of a preview. It names the handle, so the text need not repeat it in `_meta`.
     pub(super) note: Option<String>,
     pub(super) is_error: Option<Raw>,
     pub(super) structured: Option<Raw>,
@@ -48,7 +48,7 @@ pub(super) enum Piece {
     Later(Range<u64>),
     /// It is part of the text.
     Own(Raw),
-    /// It is a block of its own.
+    /// It is a separate block.
     Lifted { about: BlockAbout, block: Raw, is_text: bool },
     /// It is stored, as the block with this number.
     Kept { about: BlockAbout, number: usize },
@@ -95,13 +95,13 @@ impl FittedReply {
     /// A reply without contents.
     pub(super) fn new(source: &dyn SpooledResult, outline: &Outline) -> io::Result<Self> {
         let flag = outline.others.iter().rev().find(|(key, _)| key == "isError");
-        // Only a literal can be one.
+        // Only a value as short as `false` can be the flag.
         let flag = flag.filter(|(_, place)| place.end - place.start <= 5);
         let is_error = flag.map(|(_, place)| raw_of(source, place)).transpose()?;
         Ok(Self { is_error, ..Self::default() })
     }
 
-    /// A reply for output that is in no result.
+    /// An empty reply for output that is not part of a result.
     pub(super) fn failed(failed: bool) -> Self {
         Self { is_error: Some(raw(&failed)), ..Self::default() }
     }
@@ -129,7 +129,7 @@ impl FittedReply {
         self.load_others(source, outline, u64::MAX)
     }
 
-    /// Loads what a preview does not replace.
+    /// Loads everything that a preview does not replace.
     pub(super) fn load_around_preview(
         &mut self,
         source: &dyn SpooledResult,
@@ -151,7 +151,7 @@ impl FittedReply {
         self.load_others(source, outline, MAX_META as u64)
     }
 
-    /// Loads other members of a result, if they are short together.
+    /// Loads the other members of a result, if they are short in total.
     fn load_others(
         &mut self,
         source: &dyn SpooledResult,
@@ -225,12 +225,12 @@ impl FittedReply {
         inside
     }
 
-    /// The handle of what is stored, or one of its length.
+    /// The handle of the stored output, or a placeholder of the same length.
     fn handle(&self) -> &str {
         self.stored.as_ref().map_or("out_000000000000000000000000", |stored| &stored.handle)
     }
 
-    /// The `_meta` of the tool, with the description of what is stored.
+    /// The `_meta` of the tool, with the description of the stored output.
     fn meta(&self) -> Option<Raw> {
         let Some(stored) = &self.stored else { return self.meta.clone() };
         let StoredOutput { handle, kind, bytes, lines, expires, .. } = stored;

@@ -1,4 +1,4 @@
-//! The texts of a result as one, and whether that is JSON.
+//! Joins the texts of a result into one, and checks whether it is JSON.
 
 use std::{
     io::{self, BufRead, Read},
@@ -10,7 +10,7 @@ use muster_core::{json::scan::JsonScanner, spooled::SpooledResult};
 
 use super::outline::unescaped;
 
-/// The texts of a result, each on lines of its own.
+/// Reads the texts of a result one after the other, each on its own lines.
 pub(super) struct JoinedTexts {
     result: Arc<dyn SpooledResult>,
     texts: std::vec::IntoIter<Range<u64>>,
@@ -56,7 +56,7 @@ pub(super) fn is_json(text: impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Truncated or malformed JSON is not an I/O error.
+/// Returns `false` for truncated or malformed JSON, which is not an I/O error.
 fn unless_broken(error: io::Error) -> io::Result<bool> {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Ok(false),
