@@ -32,7 +32,7 @@ impl Index {
     /// The documents that `admit` accepts.
     pub fn documents(&self, admit: &Admit<'_>) -> DocumentSet {
         let mut found = DocumentSet::of(self);
-        for (number, part) in self.parts.iter().enumerate() {
+        for (number, part) in self.searched() {
             let accepted = |document: &u32| part.has(*document) && admit(place(part, *document));
             (0..part.shard.len())
                 .filter(accepted)

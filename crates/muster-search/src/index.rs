@@ -23,6 +23,8 @@ use super::{
 pub struct Index {
     /// The largest first.
     pub(super) parts: Vec<Part>,
+    /// The shards before this one only count how common words are; no search finds their documents.
+    first_searched: usize,
 }
 
 /// A shard and its deleted documents.
@@ -79,7 +81,14 @@ impl Index {
     /// update: the sources of the two are assumed to differ.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
-        Self { parts: self.parts.iter().chain(&other.parts).cloned().collect() }
+        let parts = self.parts.iter().chain(&other.parts).cloned().collect();
+        Self { parts, first_searched: 0 }
+    }
+
+    /// Both indexes as one, of which searches find the documents of `other` only. Words are as common as in both.
+    #[must_use]
+    pub fn behind(&self, other: &Self) -> Self {
+        Self { first_searched: self.parts.len(), ..self.beside(other) }
     }
 
     /// The number of documents.
@@ -92,9 +101,14 @@ impl Index {
         self.parts.is_empty()
     }
 
-    /// The positions of all documents.
+    /// The shards whose documents may be found, with their numbers.
+    pub(super) fn searched(&self) -> impl Iterator<Item = (usize, &Part)> {
+        self.parts.iter().enumerate().skip(self.first_searched)
+    }
+
+    /// The positions of all documents that may be found.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
-        self.parts.iter().flat_map(|part| {
+        self.searched().flat_map(|(_, part)| {
             let kept = part.shard.blocks.iter().filter(|block| part.keeps(block));
             kept.flat_map(|block| {
                 let source = &*block.source;

@@ -77,7 +77,7 @@ pub(super) fn best<'a>(
     limit: usize,
 ) -> (Vec<Hit<'a>>, DocumentSet) {
     let mut candidates = Candidates::new(index, query, admit, limit);
-    for (number, part) in index.parts.iter().enumerate() {
+    for (number, part) in index.searched() {
         scan::run(part, number, query, &mut candidates);
     }
     let hit = |(candidate, score): (Candidate, f32)| {

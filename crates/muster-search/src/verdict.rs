@@ -248,7 +248,7 @@ pub(super) fn is_seen(
     admit: &Admit<'_>,
 ) -> bool {
     let Some(first) = terms.first() else { return false };
-    index.parts.iter().enumerate().any(|(at, part)| {
+    index.searched().any(|(at, part)| {
         let in_part = |readings: &Readings| -> Vec<u32> {
             readings.iter().filter_map(|numbers| numbers.get(at).copied().flatten()).collect()
         };

@@ -31,6 +31,8 @@ pub struct CatalogIndex {
     gateway: Index,
     /// Both.
     all: Index,
+    /// Both, to search for the gateway's own tools.
+    for_gateway: Index,
 }
 
 impl CatalogIndex {
@@ -42,6 +44,11 @@ impl CatalogIndex {
     /// The index of all tools. Document sets of the other index are also valid for this one.
     pub fn all(&self) -> &Index {
         &self.all
+    }
+
+    /// The index of all tools, of which searches find the gateway's own only.
+    pub fn for_gateway(&self) -> &Index {
+        &self.for_gateway
     }
 
     /// Replaces or removes the tools of a source. `words` returns the description of a tool.
@@ -59,9 +66,11 @@ impl CatalogIndex {
         }
     }
 
-    /// Rebuilds the combined index after sources were replaced.
+    /// Rebuilds the combined indexes after sources were replaced.
     pub(super) fn joined(self) -> Self {
-        Self { all: self.others.beside(&self.gateway), ..self }
+        let all = self.others.beside(&self.gateway);
+        let for_gateway = self.others.behind(&self.gateway);
+        Self { all, for_gateway, ..self }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Name resolution, search and sharing across catalog changes.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
-use muster_search::verdict::SearchVerdict;
+use muster_search::{index::Index, verdict::SearchVerdict};
 
 use super::{
     BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolAudience, ToolEntry,
@@ -136,6 +136,37 @@ fn the_tools_of_the_gateway_change_no_score_of_others() {
     assert!(index.without_gateway().len() == 4 && index.all().len() == 7);
     let without = with_own.without(&backend);
     assert_eq!(found(&without, "configuration"), [""; 0]);
+}
+
+#[test]
+fn the_tools_of_the_gateway_are_searched_without_looking_at_others() {
+    let many: Vec<(String, String)> = (0..2_000)
+        .map(|number| (format!("list_{number}"), format!("List the services of area {number}")))
+        .collect();
+    let many: Vec<(&str, &str)> =
+        many.iter().map(|(name, words)| (name.as_str(), words.as_str())).collect();
+    let own = [("core_service_list", "List all services"), ("core_config_get", "Show settings")];
+    let catalog = CatalogSnapshot::default().with(source("a", &many)).with(source_for(
+        ToolAudience::Operators,
+        "core",
+        &own,
+    ));
+    let asked = Cell::new(0);
+    let is_own = |source: &CatalogSource, _: &Arc<ToolEntry>| {
+        asked.set(asked.get() + 1);
+        source.backend.as_str() == "core"
+    };
+    let search = |index: &Index| {
+        let ranked = catalog.ranker(index).search("list services", is_own, None, None, 10);
+        let found = ranked.found.iter();
+        let scores: Vec<_> = found.map(|one| (one.entry.name.to_string(), one.score)).collect();
+        (scores, ranked.total, ranked.verdict == SearchVerdict::Found)
+    };
+    let by_admission = search(catalog.index().all());
+    assert!(!by_admission.0.is_empty() && by_admission.2);
+    asked.set(0);
+    assert_eq!(search(catalog.index().for_gateway()), by_admission);
+    assert!(asked.get() < 10, "asked {} times", asked.get());
 }
 
 #[test]

@@ -192,8 +192,10 @@ impl ToolIndex {
             let unwanted = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
                 !is_wanted(entry) && shown(source, entry)
             };
-            // A separate search, so that core tools do not displace others.
-            let core = all.search(question.text, unwanted, meaning, None, CHUNK);
+            // A separate search, so that core tools do not displace others. It looks at them only: most tools of a large
+            // catalog have a word of the query.
+            let core = listed.ranker(index.for_gateway());
+            let core = core.search(question.text, unwanted, meaning, None, CHUNK);
             core_matches::add(&mut ranked, core, CHUNK);
         }
         ranked
