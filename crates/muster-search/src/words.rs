@@ -182,7 +182,7 @@ fn is_pronoun(word: &str) -> bool {
     matches!(word, "me" | "us" | "my" | "him" | "her" | "them" | "you" | "it")
 }
 
-/// Only what is to be done: `logging into` a site tells of a state, and most often of somebody else's.
+/// Joins imperatives only: `logging into` a site describes a state, usually that of another user.
 fn join(verb: &str, particle: &str) -> Option<&'static str> {
     let joined = match (verb, particle) {
         ("log" | "logs" | "sign" | "signs", "in" | "into" | "on") => "login",

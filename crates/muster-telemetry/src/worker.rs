@@ -59,7 +59,7 @@ struct Pending {
     /// Calls whose spans are recorded.
     spans: Vec<FinishedCall>,
     requests: Vec<FinishedRequest>,
-    /// Told when everything before it is written.
+    /// Notified when everything before it is written.
     flushes: Vec<oneshot::Sender<()>>,
 }
 

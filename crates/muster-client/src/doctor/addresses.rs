@@ -61,7 +61,7 @@ pub(super) fn findings(
         )),
         valkeys.iter().any(|valkey| is_remote(valkey) && !has_password(valkey)).then_some((
             "valkey-without-password",
-            "whoever reaches Valkey can read and change the state of the gateway: it has no password",
+            "Valkey has no password: any client that reaches it can read and change the state of the gateway",
             "set a password there, and `passwordFile` in its section",
         )),
     ];

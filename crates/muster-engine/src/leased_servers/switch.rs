@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a server cannot be started or stopped at all replicas.
 #[derive(Debug, Error)]
-#[error("the other replicas cannot be told: {0}")]
+#[error("the other replicas cannot be notified: {0}")]
 pub(crate) struct SwitchError(#[from] StoreError);
 
 /// The decisions that this replica knows.

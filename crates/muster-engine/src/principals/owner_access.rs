@@ -96,7 +96,7 @@ impl<B: Backend> OwnerBackend<B> {
         if cx.caller.owner() == self.owner {
             return Ok(());
         }
-        Err(self.failed("it is connected for somebody else".to_owned()))
+        Err(self.failed("it is connected for another caller".to_owned()))
     }
 
     fn failed(&self, reason: String) -> CallError {

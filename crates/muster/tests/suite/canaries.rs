@@ -81,7 +81,7 @@ impl Watched {
         answer
     }
 
-    /// The same, for answers that have to hold a secret: it is for whom they go to.
+    /// Sends a request whose response must contain a secret: it is meant for this client.
     fn privately(&mut self, line: &str, more: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let head = format!(
@@ -283,7 +283,7 @@ fn nothing_secret_is_found_anywhere() {
 }
 
 fn log_in_to_the_server(gateway: &mut Watched, peers: &Peers) {
-    // First in vain: the issuer repeats all that it was sent.
+    // The first attempt fails: the issuer's error repeats everything it was sent.
     peers.unfriendly.store(true, Ordering::SeqCst);
     for friendly in [false, true] {
         peers.unfriendly.store(!friendly, Ordering::SeqCst);

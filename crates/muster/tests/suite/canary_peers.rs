@@ -1,5 +1,5 @@
-//! Everybody whom a gateway talks to about logins, with a secret in everything they say: an identity
-//! provider, a server that wants a login, and its issuer.
+//! The peers of a gateway in logins, with a secret in every response: an identity provider, a server that
+//! requires a login, and its issuer.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -102,7 +102,7 @@ fn document(path: &str, base: &str) -> Value {
     }
 }
 
-/// What the server says to whom it knows.
+/// The responses of the server, to clients with its token and to others.
 fn speak(head: &str, body: &str, base: &str) -> (u16, String, Value) {
     let known = head.to_lowercase().contains("authorization: bearer canary-backend-access");
     if !known {
