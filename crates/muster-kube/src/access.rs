@@ -14,15 +14,15 @@ use thiserror::Error;
 
 use crate::kubeconfig;
 
-/// Where pods find their service account.
+/// The folder of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What the environment says about a cluster.
+/// The environment variables and the home directory that select a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterEnvironment {
-    /// `KUBECONFIG`: a file, or several with `:` between, of which the first that exists counts.
+    /// `KUBECONFIG`: one file, or several separated by `:`, of which the first that exists is used.
     pub kubeconfig: Option<String>,
-    /// `KUBERNETES_SERVICE_HOST`, which pods have.
+    /// `KUBERNETES_SERVICE_HOST`, which is set in pods.
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`.
     pub service_port: Option<String>,
@@ -71,17 +71,17 @@ pub struct ClusterAccess {
     pub(crate) credentials: Credentials,
 }
 
-/// How requests are authenticated, besides a client certificate.
+/// The token that authenticates requests, in addition to a client certificate.
 #[derive(Debug)]
 pub(crate) enum Credentials {
     None,
     Token(Secret),
-    /// Short-lived tokens, which the kubelet replaces in their file.
+    /// A short-lived token, read for each request: the kubelet replaces the file.
     File(PathBuf),
 }
 
 impl Credentials {
-    /// The token for the next request.
+    /// Returns the token for the next request.
     pub(crate) fn token(&self) -> io::Result<Option<Secret>> {
         match self {
             Self::None => Ok(None),
@@ -95,7 +95,7 @@ impl Credentials {
 }
 
 impl ClusterAccess {
-    /// The access that the environment describes: `KUBECONFIG`, else the pod's service account, else
+    /// Finds the access that the environment describes: `KUBECONFIG`, otherwise the pod's service account, otherwise
     /// `~/.kube/config`.
     pub fn find(environment: &ClusterEnvironment) -> Result<Self, AccessError> {
         let named = environment.kubeconfig.as_deref().filter(|named| !named.is_empty());
@@ -115,7 +115,7 @@ impl ClusterAccess {
         }
     }
 
-    /// The access of a pod.
+    /// The access of a pod, by its service account.
     fn in_cluster(host: &str, port: &str, account: &Path) -> Result<Self, AccessError> {
         let server = match host.contains(':') {
             true => format!("https://[{host}]:{port}"),
@@ -123,13 +123,13 @@ impl ClusterAccess {
         };
         let authority = read(&account.join("ca.crt"))?;
         let token = account.join("token");
-        // Reported now rather than with the first request.
+        // Report a missing token now, not with the first request.
         read(&token)?;
         let tls = Arc::new(PrivateTls::new(&authority, None)?);
         Self::new(&server, tls, Credentials::File(token))
     }
 
-    /// The access that a kubeconfig describes.
+    /// Loads the access that a kubeconfig describes.
     pub fn by_kubeconfig(path: &Path) -> Result<Self, AccessError> {
         let text = String::from_utf8_lossy(&read(path)?).into_owned();
         let refused = |reason: String| AccessError::Kubeconfig { path: path.to_owned(), reason };
@@ -157,7 +157,7 @@ impl ClusterAccess {
                 ));
             }
         };
-        // As for kubectl: the file has the newer token.
+        // The file wins, as for kubectl: its token is newer.
         let credentials = match (found.token_file, found.token) {
             (Some(file), _) => Credentials::File(folder.join(file)),
             (None, Some(token)) => Credentials::Token(token),
@@ -171,7 +171,7 @@ impl ClusterAccess {
         tls: Arc<dyn TlsSource>,
         credentials: Credentials,
     ) -> Result<Self, AccessError> {
-        // The operator names the API server, which is in a private network as a rule.
+        // No restriction: the operator configures the API server, which is usually in a private network.
         let server = AddressPolicy::Unrestricted.parse(server.trim_end_matches('/'))?;
         let is_private = server.is_secure() || server.is_loopback();
         if !is_private && !matches!(credentials, Credentials::None) {
@@ -260,7 +260,7 @@ mod tests {
             ..home
         };
         assert_eq!(server(&both).unwrap(), "https://named");
-        // A pod's own account is looked for where no kubeconfig is named, also beside one in the home folder.
+        // Without a named kubeconfig the pod's account is used, even if there is a kubeconfig in the home directory.
         let pod = ClusterEnvironment { kubeconfig: Some(String::new()), ..both };
         let missing = server(&pod).unwrap_err();
         assert!(

@@ -10,21 +10,21 @@ use tokio::time::timeout;
 
 use crate::access::ClusterAccess;
 
-/// How long a request may take. Watches have a limit of their own.
+/// The timeout of a request. Watches have their own.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The largest response: a page of a list.
+/// The maximum size of a response: a page of a list.
 const MAX_BODY: usize = 64 * 1024 * 1024;
-/// The largest object that the API server stores.
+/// The maximum size of an object: the API server stores none that is larger.
 const MAX_OBJECT: usize = 3 * 512 * 1024;
-/// What is read of the reason why a watch is refused.
+/// The maximum number of bytes that are read of the reason why a watch is refused.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// The objects of one page of a list: as many of the largest ones as a response may hold.
+/// The number of objects on a page of a list: as many of the largest ones as fit into a response.
 const PAGE: usize = 40;
 const _: () = assert!(PAGE * MAX_OBJECT <= MAX_BODY, "a page fits into a response");
-/// The objects of one list.
+/// The maximum number of objects in a list.
 pub(crate) const MAX_OBJECTS: usize = 10_000;
 
-/// Why a request had no effect.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ApiError {
     /// There is no such object, or no such kind.
@@ -33,19 +33,19 @@ pub(crate) enum ApiError {
     /// There is such an object already.
     #[error("it exists already")]
     Exists,
-    /// The object changed since it was read.
+    /// The object has changed since it was read.
     #[error("it was changed at the same time")]
     Conflict,
     /// The version that a watch begins with is too old.
     #[error("the resource version is too old")]
     Expired,
-    /// The gateway may not do this.
+    /// The gateway has no right to do this.
     #[error("{0}")]
     Forbidden(String),
     /// The API server refuses the request.
     #[error("{0}")]
     Refused(String),
-    /// The API server cannot be reached, or cannot answer now.
+    /// The API server is unavailable.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -62,16 +62,16 @@ impl From<io::Error> for ApiError {
     }
 }
 
-/// What the API server does with a definition that is sent to it.
+/// Whether the API server stores a definition or only validates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
     /// It is stored.
     Store,
-    /// It is checked only.
+    /// It is only validated.
     DryRun,
 }
 
-/// A list with the version that a watch continues from.
+/// The objects of a list, and the resource version that a watch starts from.
 #[derive(Debug)]
 pub(crate) struct ObjectList {
     pub(crate) items: Vec<Json>,
@@ -99,15 +99,16 @@ impl ApiClient {
         self.send(path, Some((Method::POST, JSON, object))).await
     }
 
-    /// Replaces an object, if its version is still the one in `object`.
+    /// Replaces an object, unless it has changed since the version in `object`.
     pub(crate) async fn replace(&self, path: &str, object: &Json) -> Result<Json, ApiError> {
         self.send(path, Some((Method::PUT, JSON, object))).await
     }
 
     /// Creates a definition in a collection.
     ///
-    /// Fields that the CustomResourceDefinition does not have are refused. By default the API server would drop them:
-    /// with an older definition `approval: pending` would be lost, and a server connected that nobody approved.
+    /// Refuses fields that the CustomResourceDefinition does not have. By default the API server would drop them: with
+    /// an older CustomResourceDefinition, `approval: pending` would be lost, and a server would be connected without
+    /// approval.
     pub(crate) async fn create_definition(
         &self,
         path: &str,
@@ -117,7 +118,7 @@ impl ApiClient {
         self.create(&mode.target(path), object).await.map_err(with_hint)
     }
 
-    /// Replaces a definition, if its version is still the one in `object`. Unknown fields are refused, as in
+    /// Replaces a definition, unless it has changed since the version in `object`. Refuses unknown fields, like
     /// [`create_definition`](Self::create_definition).
     pub(crate) async fn replace_definition(
         &self,
@@ -133,7 +134,7 @@ impl ApiClient {
         self.send(path, Some((Method::PATCH, MERGE_PATCH, patch))).await
     }
 
-    /// Deletes an object, if it is still the one with that uid.
+    /// Deletes the object with this uid. Fails if another object has its name now.
     pub(crate) async fn delete(&self, path: &str, uid: &str) -> Result<Json, ApiError> {
         let options = json!({
             "apiVersion": "v1",
@@ -150,7 +151,8 @@ impl ApiClient {
         Ok(ObjectList { items, version })
     }
 
-    /// Lists a collection of `max` objects at most, page by page, and returns the version that a watch continues from.
+    /// Lists a collection of at most `max` objects, page by page, and returns the resource version that a watch starts
+    /// from.
     pub(crate) async fn list_pages(
         &self,
         path: &str,
@@ -188,7 +190,8 @@ impl ApiClient {
         }
     }
 
-    /// Watches a collection for at most so many seconds. `selection` says what of it, and from which version on.
+    /// Watches a collection for at most `seconds`. `selection` has the query parameters that select objects and the
+    /// version to start from.
     pub(crate) async fn watch(
         &self,
         path: &str,
@@ -212,7 +215,7 @@ impl ApiClient {
                 body.extend_from_slice(&part);
             }
         };
-        // The status says enough where the body does not come.
+        // Best effort: without the body, the status has to do.
         drop(timeout(TIMEOUT, reading).await);
         Err(refusal(status, &body))
     }
@@ -252,7 +255,7 @@ const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 impl WriteMode {
-    /// The path of a write, with the options of the request.
+    /// The path of a write, with its query parameters.
     fn target(self, path: &str) -> String {
         let strict = ("fieldValidation", "Strict");
         match self {
@@ -262,7 +265,7 @@ impl WriteMode {
     }
 }
 
-/// An error with its fix, if the API server has an older CustomResourceDefinition.
+/// Adds a hint to an error that an outdated CustomResourceDefinition causes.
 fn with_hint(error: ApiError) -> ApiError {
     match error {
         ApiError::Refused(reason) if reason.contains("strict decoding error") => {
@@ -279,7 +282,7 @@ fn with_query(path: &str, query: &[(&str, &str)]) -> String {
     format!("{path}?{query}")
 }
 
-/// The error that a response stands for.
+/// Converts an error response.
 pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
     let parsed: Json = serde_json::from_slice(body).unwrap_or_default();
     let field = |key: &str| parsed.get(key).and_then(Json::as_str).unwrap_or_default();

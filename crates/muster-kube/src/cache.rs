@@ -1,8 +1,8 @@
-//! The objects of the namespace in memory, as the watches know them, and ahead of them what this gateway wrote itself.
+//! A cache of the objects of the namespace. Watches keep it up to date, and writes of this gateway are applied at once.
 //!
-//! The API server numbers the versions of all objects of a kind in one sequence. A watch that has passed the version of
-//! a write has told of it, and perhaps of what came after: the answer to the write changes nothing then. Otherwise the
-//! watch is still to tell of all that follows.
+//! The API server numbers the versions of all objects of a kind in one sequence. If a watch has passed the version of a
+//! write, it has delivered the write and possibly later changes, so the response to the write is ignored. Otherwise the
+//! response is applied, and the watch delivers what follows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,14 +16,14 @@ use tokio::sync::{Notify, watch};
 
 use crate::object::KubeObject;
 
-/// What is known about a kind.
+/// Whether the objects of a kind are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
-    /// Nothing, and why.
+    /// They are not, for this reason.
     Unlisted(String),
-    /// The API server has no such kind.
+    /// Records that the API server has no such kind.
     NoSuchKind,
-    /// Its objects.
+    /// They are.
     Objects,
 }
 
@@ -33,21 +33,22 @@ struct KindCache {
     objects: BTreeMap<String, Arc<KubeObject>>,
     /// The version that the watch has reached.
     reached: Option<u64>,
-    /// The names of objects that this gateway wrote and that the watch has not told of yet.
+    /// The names of objects that this gateway wrote, until the watch delivers the writes.
     written: BTreeSet<String>,
-    /// Objects that this gateway deleted, by uid, until the watch tells of it: events before that do not bring them back.
+    /// The uids of objects that this gateway deleted, until the watch delivers the deletion. Earlier events must not
+    /// bring them back.
     deleted: BTreeSet<String>,
 }
 
-/// The objects by kind and name.
+/// The cached objects, by kind and name.
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
     kinds: Lock<BTreeMap<DefinitionKind, KindCache>>,
-    /// A definition changed.
+    /// Signals that a definition changed.
     pub(crate) definitions: Notify,
-    /// An object changed, or its status.
+    /// Signals that an object or its status changed.
     pub(crate) objects: Notify,
-    /// Whether every kind was listed.
+    /// Whether every kind has been listed.
     synced: watch::Sender<bool>,
 }
 
@@ -69,14 +70,14 @@ impl ObjectCache {
         }
     }
 
-    /// Waits until every kind was listed.
+    /// Waits until every kind has been listed.
     pub(crate) async fn synced(&self) {
         let mut synced = self.synced.subscribe();
-        // The sender is part of `self`.
+        // This cannot fail: `self` holds the sender.
         drop(synced.wait_for(|synced| *synced).await);
     }
 
-    /// Why a kind was not listed yet.
+    /// Returns a kind that has not been listed yet, and why.
     pub(crate) fn unread(&self) -> Option<(DefinitionKind, String)> {
         let kinds = self.kinds.lock();
         kinds.iter().find_map(|(kind, cache)| match &cache.known {
@@ -85,7 +86,7 @@ impl ObjectCache {
         })
     }
 
-    /// The names of the objects of a kind; none if there is no such kind.
+    /// The names of the objects of a kind; `None` if the API server has no such kind.
     pub(crate) fn names(&self, kind: DefinitionKind) -> io::Result<Option<Vec<String>>> {
         let kinds = self.kinds.lock();
         match kinds.get(&kind) {
@@ -99,25 +100,26 @@ impl ObjectCache {
         }
     }
 
-    /// An object.
+    /// Returns an object.
     pub(crate) fn get(&self, kind: DefinitionKind, name: &str) -> Option<Arc<KubeObject>> {
         self.kinds.lock().get(&kind)?.objects.get(name).map(Arc::clone)
     }
 
-    /// Every object.
+    /// Returns all objects.
     pub(crate) fn all(&self) -> Vec<Arc<KubeObject>> {
         let kinds = self.kinds.lock();
         kinds.values().flat_map(|cache| cache.objects.values().map(Arc::clone)).collect()
     }
 
-    /// Takes a whole list, as of a version.
+    /// Replaces all objects of a kind by a list as of a version.
     pub(crate) fn replace(&self, kind: DefinitionKind, objects: Vec<KubeObject>, version: &str) {
         let listed = objects.into_iter();
         let listed = listed.map(|object| (object.name().to_owned(), Arc::new(object)));
         let mut now: BTreeMap<String, Arc<KubeObject>> = listed.collect();
         let reached = version.parse().ok();
         let differs = self.change(kind, |cache| {
-            // What was deleted or written after the list was made: the watch, which begins with its version, tells of it.
+            // Keep deletions and writes that are newer than the list: the watch starts from its version and delivers
+            // them.
             now.retain(|_, object| !cache.deleted.contains(object.uid()));
             for name in &cache.written {
                 if let Some(known) = cache.objects.get(name)
@@ -134,7 +136,7 @@ impl ObjectCache {
             cache.known = Known::Objects;
             cache.objects = now;
             cache.reached = reached;
-            // Once: a list is right in the end, also that of a cluster that was restored from a backup.
+            // Only for one list: in the end the list is right, even that of a cluster that was restored from a backup.
             cache.written.clear();
             cache.deleted.clear();
             differs
@@ -143,7 +145,7 @@ impl ObjectCache {
         self.check_synced();
     }
 
-    /// The API server has no such kind.
+    /// Records that the API server has no such kind.
     pub(crate) fn no_such_kind(&self, kind: DefinitionKind) {
         let differs = self.change(kind, |cache| {
             let before = std::mem::replace(&mut cache.known, Known::NoSuchKind);
@@ -157,7 +159,7 @@ impl ObjectCache {
         self.check_synced();
     }
 
-    /// A kind could not be listed. What is known stays.
+    /// Records that a kind could not be listed. Known objects stay.
     pub(crate) fn failed(&self, kind: DefinitionKind, why: &str) {
         self.change(kind, |cache| {
             if matches!(cache.known, Known::Unlisted(_)) {
@@ -167,7 +169,7 @@ impl ObjectCache {
         });
     }
 
-    /// Takes a version of an object that the watch tells of.
+    /// Applies an event of the watch: an object was added or changed.
     pub(crate) fn put(&self, kind: DefinitionKind, object: KubeObject) {
         let differs = self.change(kind, |cache| {
             cache.reached = object.number().or(cache.reached);
@@ -175,7 +177,7 @@ impl ObjectCache {
                 return false;
             }
             let known = cache.objects.get(object.name());
-            // Of any identity: one that was created anew is newer than the one before it.
+            // Whatever its uid: an object that was recreated is newer than the one it replaces.
             if known.is_some_and(|known| object.number() < known.number()) {
                 return false;
             }
@@ -185,7 +187,7 @@ impl ObjectCache {
         self.notify(differs);
     }
 
-    /// Takes a version of an object that the API server returned to this gateway.
+    /// Applies the response to a write of this gateway.
     pub(crate) fn put_written(&self, kind: DefinitionKind, object: KubeObject) {
         let differs = self.change(kind, |cache| {
             let version = object.number();
@@ -201,11 +203,11 @@ impl ObjectCache {
         self.notify(differs);
     }
 
-    /// Forgets an object that this gateway deleted, unless another has its name by now.
+    /// Removes an object that this gateway deleted, unless another one has its name by now.
     pub(crate) fn remove_deleted(&self, kind: DefinitionKind, gone: &KubeObject) {
         let differs = self.change(kind, |cache| {
             let is_known = cache.remove(gone);
-            // Otherwise the watch has told of it.
+            // Otherwise the watch has delivered the deletion.
             if is_known {
                 cache.deleted.insert(gone.uid().to_owned());
             }
@@ -214,7 +216,7 @@ impl ObjectCache {
         self.notify(differs);
     }
 
-    /// Forgets an object that the watch says is gone, unless another has its name by now.
+    /// Applies an event of the watch: an object was deleted. An object that has its name by now stays.
     pub(crate) fn remove(&self, kind: DefinitionKind, gone: &KubeObject) {
         let differs = self.change(kind, |cache| {
             cache.reached = gone.number().or(cache.reached);
@@ -224,7 +226,7 @@ impl ObjectCache {
         self.notify(differs);
     }
 
-    /// The watch has reached a version, and nothing happened.
+    /// Applies a bookmark: the watch has reached a version.
     pub(crate) fn reach(&self, kind: DefinitionKind, version: &str) {
         self.change(kind, |cache| {
             cache.reached = version.parse().ok().or(cache.reached);
@@ -251,7 +253,7 @@ impl ObjectCache {
 }
 
 impl KindCache {
-    /// Whether its definition differs from the one before.
+    /// Inserts an object. Returns whether its definition changed.
     fn insert(&mut self, object: KubeObject) -> bool {
         let known = self.objects.get(object.name());
         let differs = known.is_none_or(|known| known.text != object.text);
@@ -259,7 +261,7 @@ impl KindCache {
         differs
     }
 
-    /// Whether it was there.
+    /// Removes an object. Returns whether it was there.
     fn remove(&mut self, gone: &KubeObject) -> bool {
         let is_known = self.objects.get(gone.name()).is_some_and(|known| known.uid() == gone.uid());
         if is_known {
@@ -305,10 +307,10 @@ mod tests {
         cache.put_written(KIND, object("a", "first", 11));
         cache.put_written(KIND, object("b", "other", 12));
         assert_eq!(known(&cache), ["first 11", "other 12"]);
-        // Events of earlier changes change nothing.
+        // Events of earlier changes are ignored.
         cache.put(KIND, object("a", "first", 10));
         assert_eq!(known(&cache), ["first 11", "other 12"]);
-        // The answer to an earlier write may come late.
+        // The response to an earlier write may arrive late.
         cache.put_written(KIND, object("b", "other", 11));
         assert_eq!(known(&cache), ["first 11", "other 12"]);
     }
@@ -320,7 +322,7 @@ mod tests {
         cache.remove(KIND, &object("a", "first", 12));
         cache.put_written(KIND, object("a", "first", 11));
         assert_eq!(known(&cache), [""; 0]);
-        // One that was created and deleted by others before the creator was answered.
+        // Others created and deleted an object before the creator got its response.
         cache.put(KIND, object("b", "other", 13));
         cache.remove(KIND, &object("b", "other", 14));
         cache.put_written(KIND, object("b", "other", 13));
@@ -337,7 +339,7 @@ mod tests {
     fn a_deleted_object_stays_away_and_one_that_is_created_anew_does_not() {
         let cache = listed();
         let gone = cache.get(KIND, "a").unwrap();
-        // Created anew by somebody else before this gateway knows that its own deletion succeeded.
+        // Another client recreated the object before this gateway knows that its own deletion succeeded.
         cache.remove(KIND, &object("a", "first", 11));
         cache.put(KIND, object("a", "second", 12));
         cache.remove_deleted(KIND, &gone);
@@ -365,7 +367,7 @@ mod tests {
         cache.remove_deleted(KIND, &gone);
         cache.replace(KIND, vec![object("a", "first", 12), object("b", "other", 13)], "13");
         assert_eq!(known(&cache), ["other 13"]);
-        // A list is right in the end, also that of a cluster that was restored from a backup.
+        // In the end a list is right, even that of a cluster that was restored from a backup.
         cache.replace(KIND, vec![object("a", "first", 5)], "6");
         assert_eq!(known(&cache), ["first 5"]);
     }

@@ -24,9 +24,9 @@ use crate::{
     store::{InvalidNamespace, KubeStore, check_namespace},
 };
 
-/// How long the first lists may take: an API server that is being restarted is waited for.
+/// The timeout of the initial lists. It is long enough for an API server to restart.
 const INITIAL_SYNC_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long what is written at the end may take.
+/// The timeout of the last writes before shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is no connection.
@@ -42,15 +42,15 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
-    /// The namespace cannot be one.
+    /// The name of the namespace is invalid.
     #[error(transparent)]
     Namespace(#[from] InvalidNamespace),
-    /// The system has no random numbers for an identity.
+    /// The system has no random numbers for the gateway's identity.
     #[error("the system gives no random numbers")]
     NoRandomness,
 }
 
-/// A gateway in a cluster: its definitions, its part in the election, its Events.
+/// The connection of a gateway to its cluster: definitions, leader election, Events.
 #[derive(Debug)]
 pub struct Cluster {
     api: Arc<ApiClient>,
@@ -61,19 +61,20 @@ pub struct Cluster {
     namespace: String,
     identity: String,
     leading: watch::Receiver<bool>,
-    /// The part in the election, until it begins.
+    /// The candidate for leader, until the election begins.
     candidate: Option<Candidate>,
     tasks: TaskTracker,
-    /// Ends the part in the election.
+    /// Ends the candidacy.
     end: CancellationToken,
-    /// Ends everything else.
+    /// Ends all other tasks.
     stop: CancellationToken,
 }
 
 impl Cluster {
-    /// Connects, and waits until every definition of the namespace is known. `host` is the name of the pod or machine.
+    /// Connects and waits until all definitions of the namespace have been listed. `host` is the name of the pod or
+    /// machine.
     ///
-    /// The gateway takes part in the election only after [`campaign`](Self::campaign).
+    /// The gateway joins the leader election only after [`campaign`](Self::campaign).
     pub async fn connect(
         access: ClusterAccess,
         namespace: &str,
@@ -131,7 +132,7 @@ impl Cluster {
         })
     }
 
-    /// Takes part in the election from now on. A gateway that cannot serve must not: it would hold the lease, and write no
+    /// Joins the leader election. A gateway that cannot serve must not: it would hold the lease without writing any
     /// status.
     pub fn campaign(&mut self) {
         if let Some(candidate) = self.candidate.take() {
@@ -165,13 +166,13 @@ impl Cluster {
         self.tasks.spawn(until(self.stop.clone(), recorder.run(journal.follow())));
     }
 
-    /// Leaves the election, so that another gateway says what servers do from now on: here they are about to be
+    /// Leaves the election, so that another gateway reports the state of servers: here they are about to be
     /// disconnected.
     pub fn resign(&self) {
         self.end.cancel();
     }
 
-    /// Ends everything.
+    /// Stops all tasks, after the last writes.
     pub async fn shut_down(self) {
         self.end.cancel();
         self.tasks.close();

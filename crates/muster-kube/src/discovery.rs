@@ -1,21 +1,21 @@
-//! Which kinds the API server has.
+//! Discovery of the kinds that the API server has.
 //!
-//! A list that is not found may be the answer of a proxy, or of an API server that is starting. Definitions are
-//! forgotten, and policies with them, only if the API server itself says that it has no such kind.
+//! A 404 for a list may come from a proxy, or from an API server that is starting. Cached definitions, and with them
+//! policies, are dropped only if the API server's own discovery says that it has no such kind.
 
 use muster_config::kinds::{API_GROUP, API_VERSION};
 use serde_json::Value as Json;
 
 use crate::api::{ApiClient, ApiError};
 
-/// Whether the API server has a kind, named by its plural, by its own word.
+/// Whether the API server's discovery lists a kind, named by its plural.
 pub(crate) async fn is_served(api: &ApiClient, plural: &str) -> Result<bool, ApiError> {
     match api.get(&format!("/apis/{API_GROUP}/{API_VERSION}")).await {
         Ok(found) => {
             let resources = entries(&found, "APIResourceList", "resources")?;
             Ok(resources.iter().any(|known| is(known, "name", plural)))
         }
-        // The whole group is not installed, if so.
+        // Perhaps the whole group is not installed.
         Err(ApiError::NotFound) => {
             let found = api.get("/apis").await.map_err(|error| match error {
                 ApiError::NotFound => not_an_api_server(),
@@ -30,7 +30,7 @@ pub(crate) async fn is_served(api: &ApiClient, plural: &str) -> Result<bool, Api
     }
 }
 
-/// The entries of a list of the API server.
+/// The entries of a discovery list.
 fn entries<'a>(found: &'a Json, kind: &str, key: &str) -> Result<&'a [Json], ApiError> {
     let entries = found.get(key).and_then(Json::as_array).filter(|_| is(found, "kind", kind));
     entries.map(Vec::as_slice).ok_or_else(not_an_api_server)
@@ -51,7 +51,7 @@ mod tests {
     use super::is_served;
     use crate::testing::{Answer, api_that};
 
-    /// What is found where the resources of the version and the list of groups are answered so.
+    /// The result of discovery with these responses for the resources of the version and for the list of groups.
     async fn found(version: (u16, Json), groups: (u16, Json)) -> Option<bool> {
         let (api, _server) = api_that(move |method, path, _| {
             assert_eq!(method, "GET");
@@ -84,7 +84,7 @@ mod tests {
             (resources(&["mcpservers", "toolpolicies/status"]), lost(), Some(false)),
             (lost(), other.clone(), Some(false)),
             (lost(), own, Some(true)),
-            // A proxy that knows no path, or answers every one with a page of its own.
+            // A proxy that knows no path, or responds to every path with its own page.
             (lost(), lost(), None),
             ((200, json!({"hello": []})), other.clone(), None),
             (lost(), (200, json!({"kind": "Status"})), None),

@@ -1,4 +1,4 @@
-//! Events of the journal as Kubernetes Events. Equal ones are counted, and a flood is cut off.
+//! Writes events of the journal as Kubernetes Events. Equal Events are counted, and their rate is limited.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -18,19 +18,19 @@ use crate::{
     cache::ObjectCache,
 };
 
-/// The source of Events.
+/// The source component of Events.
 const COMPONENT: &str = "muster";
-/// The Events that may be written at once.
+/// The burst of the rate limit, in Events.
 const BURST: f64 = 100.0;
-/// The Events that may be written each second after that.
+/// The rate limit after a burst, in Events per second.
 const PER_SECOND: f64 = 5.0;
-/// The Events that are remembered, to count equal ones.
+/// The maximum number of Events that are remembered to count equal ones.
 const REMEMBERED: usize = 512;
-/// How long an Event is counted up.
+/// How long equal events increment the count of an Event.
 const COUNTED_FOR: Duration = Duration::from_secs(600);
-/// How long the writing of one Event may take.
+/// The timeout of writing one Event.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest message that the API server takes, in bytes.
+/// The maximum length of a message that the API server accepts, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
 /// An Event that was written.
@@ -75,7 +75,7 @@ impl EventRecorder {
     /// Writes the events of the journal until it closes.
     pub(crate) async fn run(mut self, mut journal: Following) {
         while let Some(event) = journal.next().await {
-            // Every gateway sees what happens to a server; one of them says so.
+            // Every gateway sees the events of a server; only the leader writes them.
             if event.is_shared() && !*self.leading.borrow() {
                 continue;
             }
@@ -119,7 +119,7 @@ impl EventRecorder {
             let patch = json!({"count": known.count, "lastTimestamp": moment(event.timestamp)});
             match self.api.patch(&format!("{collection}/{}", known.name), &patch).await {
                 Ok(_) => return Ok(()),
-                // It expired, or somebody deleted it.
+                // The Event has expired or was deleted: create another.
                 Err(ApiError::NotFound) => (),
                 Err(error) => return Err(error),
             }
@@ -149,7 +149,7 @@ impl EventRecorder {
             "name": object.name,
             "namespace": self.namespace,
         });
-        // A resource that is gone is named without its identity.
+        // The reference to a deleted resource has no uid.
         if let (Some(known), Json::Object(involved)) = (known, &mut involved) {
             involved.insert("uid".to_owned(), json!(known.uid()));
             involved.insert("resourceVersion".to_owned(), json!(known.version()));
@@ -174,7 +174,7 @@ impl EventRecorder {
     }
 }
 
-/// As much of a message as an Event may have.
+/// Cuts a message to the length that an Event may have.
 fn shortened(message: &str) -> &str {
     let end = (0..=MAX_MESSAGE).rev().find(|end| message.is_char_boundary(*end));
     message.get(..end.unwrap_or(0)).unwrap_or(message)

@@ -1,10 +1,10 @@
 //! Records of executions as resources, which every gateway of the namespace reads.
 //!
-//! A record is written when its execution starts and when it ends, in the background and at a limited rate. Of all records
-//! the summaries are in memory, which a watch keeps up to date.
+//! A record is written when its execution starts and when it ends, in the background and at a limited rate. A watch
+//! keeps the summaries of all records up to date in memory.
 //!
-//! **Invariants:** a record that says how an execution ended is not replaced; what waits to be written is bounded; the
-//! number and the size of all records are bounded.
+//! **Invariants:** the record of an execution that has ended is never replaced; the queue of unwritten records is
+//! bounded; the number and the size of all records are bounded.
 
 mod resource;
 mod retention;
@@ -30,7 +30,7 @@ use crate::{
     store::is_name,
 };
 
-/// What the API server calls the kind.
+/// The plural of the kind.
 const PLURAL: &str = "workflowexecutions";
 
 /// The executions of all gateways of a namespace.
@@ -40,7 +40,7 @@ pub(crate) struct ClusterExecutions {
     namespace: String,
     summaries: Arc<Summaries>,
     queue: Lock<Queue>,
-    /// A record waits to be written.
+    /// Signals that a record waits to be written.
     waiting: Notify,
 }
 
@@ -64,18 +64,18 @@ impl ClusterExecutions {
         format!("{}/{id}", self.collection())
     }
 
-    /// Keeps the summaries up to date, forever.
+    /// Keeps the summaries up to date. Never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mirror = ExecutionMirror::new(Arc::clone(&self.summaries));
         reflector::follow(Arc::clone(&self.api), mirror, self.collection()).await;
     }
 
-    /// Writes records until `stop`, and then those that wait.
+    /// Writes records until `stop` is cancelled, then those that still wait.
     pub(crate) async fn write(self: Arc<Self>, stop: CancellationToken) {
         writer::run(&self, stop).await;
     }
 
-    /// Removes old records, and closes those that nobody writes any more, while this gateway leads.
+    /// While this gateway leads: removes old records, and closes those whose gateway is gone.
     pub(crate) async fn keep_up(self: Arc<Self>, leading: watch::Receiver<bool>) {
         retention::run(&self, leading).await;
     }

@@ -1,5 +1,4 @@
-//! Kubeconfig files, as far as a server needs them: tokens and client certificates. Plugins that run programs are
-//! refused.
+//! Kubeconfig files with tokens or client certificates. Credential plugins, which run programs, are refused.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::access::{AccessError, read};
 
-/// What the current context of a kubeconfig says.
+/// The cluster and the user of a kubeconfig's current context.
 #[derive(Debug)]
 pub(crate) struct Kubeconfig {
     pub(crate) server: String,
@@ -21,7 +20,7 @@ pub(crate) struct Kubeconfig {
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// Data in a kubeconfig, or the path of a file that holds it.
+/// PEM data: inline in the kubeconfig, or in a file.
 pub(crate) enum PemSource {
     Inline(Vec<u8>),
     File(PathBuf),
@@ -37,7 +36,7 @@ impl std::fmt::Debug for PemSource {
 }
 
 impl PemSource {
-    /// The data; a relative path starts at the folder of the kubeconfig.
+    /// Loads the data. A relative path is resolved against the folder of the kubeconfig.
     pub(crate) fn load(&self, folder: &Path) -> Result<Vec<u8>, AccessError> {
         match self {
             Self::Inline(data) => Ok(data.clone()),
@@ -46,7 +45,7 @@ impl PemSource {
     }
 }
 
-/// Reads the current context.
+/// Parses the current context of a kubeconfig.
 pub(crate) fn parse(text: &str) -> Result<Kubeconfig, String> {
     let root = documents::json(text).map_err(|error| error.to_string())?;
     let current = text_of(&root, "current-context").ok_or("`current-context` is not set")?;
@@ -71,7 +70,7 @@ pub(crate) fn parse(text: &str) -> Result<Kubeconfig, String> {
             ));
         }
     }
-    // To ignore one would be to act as another user, or to connect to another place.
+    // Refuse these keys: ignoring one would mean acting as another user, or connecting elsewhere.
     for key in ["as", "as-uid", "as-groups", "as-user-extra"] {
         if user.get(key).is_some() {
             return Err(format!(
@@ -100,7 +99,7 @@ fn text_of(value: &Json, key: &str) -> Option<String> {
     value.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The entry of that name in a list of a kubeconfig.
+/// Finds the entry with this name in a list of a kubeconfig.
 fn named<'a>(root: &'a Json, list: &str, what: &str, name: &str) -> Result<&'a Json, String> {
     let entries = root.get(list).and_then(Json::as_array);
     let found = entries
@@ -110,7 +109,7 @@ fn named<'a>(root: &'a Json, list: &str, what: &str, name: &str) -> Result<&'a J
     found.and_then(|entry| entry.get(what)).ok_or_else(|| format!("`{list}` has no entry `{name}`"))
 }
 
-/// Inline data wins over a file, as for kubectl.
+/// Reads PEM data. Inline data takes precedence over a file, as for kubectl.
 fn pem(value: &Json, key: &str) -> Result<Option<PemSource>, String> {
     let inline = format!("{key}-data");
     match (text_of(value, &inline), text_of(value, key)) {

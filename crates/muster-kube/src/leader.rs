@@ -1,7 +1,7 @@
-//! Leader election by a Lease: of several gateways one writes statuses and shared Events.
+//! Leader election by a Lease: only one of several gateways writes statuses and shared Events.
 //!
-//! A lease that another holds is taken when it did not change for its duration, by the clock of the one that waits: the
-//! clocks of two machines are never compared.
+//! A candidate takes a lease of another gateway after the lease has not changed for its duration. The candidate
+//! measures that time itself: the clocks of two machines are never compared.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,23 +17,23 @@ use crate::api::{ApiClient, ApiError};
 
 /// The name of the lease.
 pub(crate) const LEASE: &str = "muster-status";
-/// How long a lease holds that is not renewed.
+/// How long a lease is valid without renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// The interval between two renewals, or two looks at another's lease.
+/// The interval at which the leader renews the lease, and at which other candidates read it.
 const INTERVAL: Duration = Duration::from_secs(4);
-/// The time after which a leader that cannot renew no longer leads: before another may.
+/// How long a leader that cannot renew the lease goes on leading: shorter than the lease, so that there are never two.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How long the release of a lease may take at the end.
+/// The timeout of releasing the lease at shutdown.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// One gateway in the election.
+/// A gateway that takes part in the election.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     api: Arc<ApiClient>,
     namespace: String,
     identity: String,
     leading: watch::Sender<bool>,
-    /// The version of another's lease, and when it was first seen.
+    /// The version of another gateway's lease, and when it was first seen.
     observed: Option<(String, Instant)>,
     renewed: Instant,
 }
@@ -50,19 +50,19 @@ impl Candidate {
         }
     }
 
-    /// Whether this gateway leads, from now on.
+    /// A receiver of whether this gateway leads.
     pub(crate) fn leading(&self) -> watch::Receiver<bool> {
         self.leading.subscribe()
     }
 
-    /// Takes part until the end, and releases the lease then, so that another takes it at once.
+    /// Takes part in the election until `end`, then releases the lease so that another candidate can take it at once.
     pub(crate) async fn run(mut self, end: CancellationToken) {
         let is_cut_off = loop {
-            // A round that hangs must not let this gateway lead beyond the end.
+            // Cut off a round that hangs: this gateway must not lead beyond `end`.
             if end.run_until_cancelled(self.take_part()).await.is_none() {
                 break true;
             }
-            // A leader looks at the deadline in time, too.
+            // A leader must also wake up at its deadline.
             let pause = match *self.leading.borrow() {
                 true => INTERVAL.min(self.left()),
                 false => INTERVAL,
@@ -71,7 +71,7 @@ impl Candidate {
                 break false;
             }
         };
-        // A round that was cut off may have taken the lease.
+        // A round that was cut off may have acquired the lease.
         if (self.leading.send_replace(false) || is_cut_off)
             && !matches!(timeout(RELEASE, self.release()).await, Ok(Ok(())))
         {
@@ -79,18 +79,18 @@ impl Candidate {
         }
     }
 
-    /// The time in which a leader must renew the lease.
+    /// The time left until a leader must have renewed the lease.
     fn left(&self) -> Duration {
         RENEW_DEADLINE.saturating_sub(self.renewed.elapsed())
     }
 
-    /// One round of the election. A request that hangs does not let this gateway believe that it leads when another
-    /// does.
+    /// Runs one round of the election. It ends at the renewal deadline, so that a request that hangs cannot keep this
+    /// gateway leading when another one does.
     async fn take_part(&mut self) {
         if self.left().is_zero() {
             self.lead(false);
         }
-        // The others count the lease from the moment when they see it renewed, which is later.
+        // Count from before the request: other candidates count from when they see the renewal, which is later.
         let began = Instant::now();
         let round = match *self.leading.borrow() {
             true => self.left(),
@@ -123,7 +123,7 @@ impl Candidate {
         });
     }
 
-    /// Renews the lease, or takes it if nobody holds it. Whether this gateway holds it now.
+    /// Renews the lease, or acquires it if it is free. Returns whether this gateway holds it now.
     async fn round(&mut self) -> Result<bool, ApiError> {
         let lease = match self.api.get(&self.path()).await {
             Ok(lease) => lease,
@@ -145,7 +145,7 @@ impl Candidate {
         Ok(true)
     }
 
-    /// Whether another's lease did not change for its duration.
+    /// Whether another gateway's lease has not changed for its duration.
     fn has_expired(&mut self, version: &str, lease: &Json) -> bool {
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Json::as_u64);
         let duration = seconds.map_or(DURATION, Duration::from_secs);
@@ -225,7 +225,7 @@ mod tests {
     use super::{Candidate, DURATION, INTERVAL, RENEW_DEADLINE};
     use crate::testing::{Answer, TestServer, api_that};
 
-    /// The lease as the API server has it, and whether that answers.
+    /// The lease that the API server stores, and whether the server responds.
     #[derive(Default)]
     struct Stored {
         lease: Lock<Option<Json>>,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     impl Stored {
-        /// Writes the lease with the next version.
+        /// Stores the lease with the next version.
         fn put(&self, mut lease: Json) -> Json {
             let mut stored = self.lease.lock();
             let before =
@@ -259,7 +259,7 @@ mod tests {
         lease.pointer(path).and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// A candidate at an API server with this lease.
+    /// A candidate whose API server stores this lease.
     async fn candidate(stored: &Arc<Stored>) -> (Candidate, TestServer) {
         let stored = Arc::clone(stored);
         let (api, server) = api_that(move |method, _, body| {
@@ -320,7 +320,7 @@ mod tests {
         stored.hangs.store(true, Ordering::SeqCst);
         leading.wait_for(|leads| !*leads).await.unwrap();
         let led = renewed.elapsed();
-        // Counted from the request, so before another may lead.
+        // Counted from the request, so before another gateway may lead.
         assert!(led <= RENEW_DEADLINE, "it led for {led:?}");
         assert!(led > RENEW_DEADLINE - Duration::from_secs(1), "it led for {led:?}");
         stored.hangs.store(false, Ordering::SeqCst);
@@ -359,7 +359,7 @@ mod tests {
         candidate.take_part().await;
         assert!(*candidate.leading.borrow());
         assert_eq!(candidate.left(), RENEW_DEADLINE - late);
-        // The next answer would come after the deadline: it is not waited for.
+        // The next response would arrive after the deadline: the round does not wait for it.
         candidate.take_part().await;
         assert!(!*candidate.leading.borrow());
         assert_eq!(candidate.renewed.elapsed(), RENEW_DEADLINE);

@@ -1,12 +1,13 @@
 //! Kubernetes as the store of definitions.
 //!
-//! [`Cluster`] lists and watches the custom resources of one namespace, is a
-//! [`DefinitionStore`](muster_engine::store::DefinitionStore) over them, writes their statuses, records Events, and stores
-//! what workflows did. Of several gateways one, the holder of a Lease, writes what all of them see.
+//! [`Cluster`] lists and watches the custom resources of one namespace and provides them as a
+//! [`DefinitionStore`](muster_engine::store::DefinitionStore). It also writes their statuses, records Events, and
+//! stores records of workflow executions. If there are several gateways, only the holder of a Lease writes what all of
+//! them observe.
 //!
-//! **Invariants:** definitions are read from memory, which a watch keeps up to date, so that an API server that is
-//! away changes nothing; tokens are read for each request, and never printed; every list, object and watch event is
-//! bounded.
+//! **Invariants:** definitions are read from a cache that a watch keeps up to date, so that the gateway goes on while
+//! the API server is unavailable; tokens are read for each request and never printed; the size of every list, object
+//! and watch event is bounded.
 
 mod access;
 mod api;

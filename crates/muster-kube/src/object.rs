@@ -1,4 +1,4 @@
-//! Objects of the API server, and the texts that readers of definitions take them for.
+//! Converts objects of the API server to the texts that readers of definitions parse, and back.
 
 use muster_config::{
     documents,
@@ -8,7 +8,7 @@ use muster_config::{
 use muster_core::secret_source::references;
 use serde_json::{Map, Value as Json, json};
 
-/// An annotation with a copy of the object, which kubectl writes.
+/// The annotation in which kubectl stores a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A custom resource as the API server sent it.
@@ -20,9 +20,9 @@ pub(crate) struct KubeObject {
 }
 
 impl KubeObject {
-    /// Takes an object of a kind. None if it has no name.
+    /// Converts an object of a kind; `None` if it has no name.
     pub(crate) fn new(kind: DefinitionKind, mut json: Json) -> Option<Self> {
-        // Most of an object by size, and of no use here.
+        // Drop the largest parts of an object, which are not used.
         if let Some(Json::Object(metadata)) = json.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -51,7 +51,7 @@ impl KubeObject {
         self.json.get("status").and_then(Json::as_object)
     }
 
-    /// The namespaces and the names of the Secrets that it refers to. An empty namespace is that of the definitions.
+    /// The namespace and name of each Secret that it refers to. An empty namespace stands for that of the definitions.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
         let by_text = references(&self.text).into_iter().map(|(_, name, _)| ("", name));
         let credentials = "/spec/auth/tokenExchange/clientCredentialsSecretRef";
@@ -66,12 +66,12 @@ impl KubeObject {
         }))
     }
 
-    /// Its version as a number. Those of all objects of a kind grow in one sequence.
+    /// Its version as a number. The versions of all objects of a kind increase in one sequence.
     pub(crate) fn number(&self) -> Option<u64> {
         self.version().parse().ok()
     }
 
-    /// The object with the definition of a text in place of its own. Its metadata stays.
+    /// The object with its definition replaced by that of a text. Its metadata stays.
     pub(crate) fn with_text(&self, kind: DefinitionKind, text: &str) -> Result<Json, String> {
         let mut json = self.json.clone();
         if let Json::Object(members) = &mut json {
@@ -149,7 +149,7 @@ fn text(kind: DefinitionKind, object: &Json) -> String {
         "metadata": metadata,
         "spec": spec,
     });
-    // Of all statuses only that of a service is read back.
+    // Only the status of a service is part of its text, because readers need no other.
     if let (DefinitionKind::Service, Some(status), Json::Object(root)) =
         (kind, member("/status"), &mut root)
     {

@@ -1,7 +1,7 @@
-//! Lists and watches one kind, and keeps a copy of it up to date.
+//! A reflector: lists and watches one kind, and keeps a mirror of it up to date.
 //!
-//! A watch begins with the version of the list and continues from the last version it was told of, also after the
-//! connection broke. Where that version is too old the kind is listed again.
+//! A watch starts from the version of the list. After a lost connection it resumes from the last version it received.
+//! If that version is too old, the kind is listed again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,41 +18,41 @@ use crate::{
     watching::{WATCH_SECONDS, WatchEventKind, WatchStream},
 };
 
-/// After so many watches that failed at once the kind is listed again.
+/// The number of watches that may fail in a row before the kind is listed again.
 const FAILURES_UNTIL_LIST: u64 = 3;
-/// A watch that ends sooner, without an event, has failed.
+/// The minimum duration of a watch without events. One that ends sooner counts as failed.
 const MIN_WATCH: Duration = Duration::from_secs(1);
-/// A list that held this long was no failure.
+/// The minimum interval between two lists that resets the backoff.
 const STABLE_LIST: Duration = Duration::from_secs(30);
-/// The interval between two looks for a kind that is not installed.
+/// The interval at which a missing kind is looked for.
 const MISSING_KIND_INTERVAL: Duration = Duration::from_secs(30);
 
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(250), max: Duration::from_secs(20) };
 
-/// A copy of the objects of a kind.
+/// A local copy of the objects of a kind.
 pub(crate) trait Mirror: Send + Sync {
     /// The plural of the kind.
     fn plural(&self) -> &'static str;
 
-    /// Lists all objects, and returns the version that a watch continues from.
+    /// Lists all objects, and returns the version that a watch starts from.
     fn list(
         &self,
         api: &ApiClient,
         collection: &str,
     ) -> impl Future<Output = Result<String, ApiError>> + Send;
 
-    /// Takes an event of the watch, which has reached this version.
+    /// Applies an event of the watch, which has reached this version.
     fn event(&self, happened: WatchEventKind, object: Json, version: &str);
 
-    /// The API server has no such kind.
+    /// Handles that the API server has no such kind.
     fn no_such_kind(&self);
 
-    /// The kind cannot be read now. What is known stays.
+    /// Handles that the kind cannot be read now. Known objects stay.
     fn failed(&self, why: &ApiError);
 }
 
-/// The definitions of a kind.
+/// A mirror of the definitions of a kind, in the cache.
 pub(crate) struct DefinitionMirror {
     pub(crate) cache: Arc<ObjectCache>,
     pub(crate) kind: DefinitionKind,
@@ -89,7 +89,7 @@ impl Mirror for DefinitionMirror {
     }
 }
 
-/// Follows a kind, forever.
+/// Follows a kind. Never returns.
 pub(crate) async fn follow(api: Arc<ApiClient>, mirror: impl Mirror, collection: String) {
     let (mut failures, mut last_list) = (0, None);
     loop {
@@ -144,7 +144,7 @@ async fn watch(
             failures = 0;
         }
         let error = match ended {
-            // One that is closed at once, by a proxy for instance, must not be opened in a loop.
+            // A watch that is closed at once, for example by a proxy, must not be reopened in a tight loop.
             Ok(()) if version == before && began.elapsed() < MIN_WATCH => {
                 ApiError::Unavailable("the watch was closed at once".to_owned())
             }

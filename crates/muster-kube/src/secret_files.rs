@@ -1,9 +1,9 @@
-//! Secrets of files, and what they are called in a cluster.
+//! Maps secret files to the keys of Kubernetes Secrets, and back.
 //!
-//! A file of the folder `secrets` is one value, and a Secret has several: `muster import` names files by their server and
-//! their variable, and `github.GITHUB_TOKEN` is the key `GITHUB_TOKEN` of the Secret `github`. A file whose name has no dot
-//! is the key `value`. The other way round is the same, so that a definition that was copied to files and back refers to the
-//! same Secret, unless the name of that Secret has a dot.
+//! A file of the folder `secrets` has one value, a Secret has several. `muster import` names files after their server
+//! and variable: `github.GITHUB_TOKEN` becomes the key `GITHUB_TOKEN` of the Secret `github`. A file whose name has no
+//! dot becomes the key `value`. The mapping is reversible: a definition that is copied to files and back refers to the
+//! same Secret, unless the name of the Secret has a dot.
 
 use muster_core::{
     secret_source::{DEFAULT_KEY, references},
@@ -13,11 +13,11 @@ use serde_json::Value as Json;
 
 use crate::store::is_name;
 
-/// The keys of client credentials that name none.
+/// The default keys of client credentials.
 const CLIENT_ID: &str = "client-id";
 const CLIENT_SECRET: &str = "client-secret";
 
-/// A file in the folder `secrets`, and the key of a Secret that takes its place.
+/// A file in the folder `secrets`, and the key of a Secret that corresponds to it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretFile {
     /// The namespace of the Secret; empty for that of the definitions.
@@ -30,14 +30,15 @@ pub struct SecretFile {
     pub file: String,
 }
 
-/// Where a definition is copied to.
+/// The destination of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
     Cluster,
     Files,
 }
 
-/// Replaces the references of the spec of a server by those of its destination, and returns all secrets that it refers to.
+/// Converts the secret references in the spec of a server for its destination, and returns all secrets that it refers
+/// to.
 pub(crate) fn rename(spec: &mut Json, to: Destination) -> Result<Vec<SecretFile>, String> {
     let mut found = credentials(spec)?;
     rename_in(spec, to, &mut found)?;
@@ -87,7 +88,7 @@ fn credentials(spec: &Json) -> Result<Vec<SecretFile>, String> {
         namespace => format!("{namespace}/{name}"),
     };
     let keys = [(client_id_key, CLIENT_ID), (client_secret_key, CLIENT_SECRET)];
-    // A key is the name of a file. Anything else would lead out of the folder of secrets.
+    // A key becomes a file name: any other text could escape the folder of secrets.
     if let Some((key, _)) = keys.iter().find(|(key, _)| !key.is_empty() && !is_key(key)) {
         let shown = key.escape_debug();
         return Err(format!(
@@ -113,7 +114,7 @@ fn cannot_be_a_name(name: &str) -> String {
     )
 }
 
-/// A text of a file, as a resource has it.
+/// Converts a text of a file for a resource.
 fn to_cluster(text: &str, found: &mut Vec<SecretFile>) -> Result<String, String> {
     let (mut after, mut from) = (String::new(), 0);
     for (range, file, _) in references(text) {
@@ -140,7 +141,7 @@ fn to_cluster(text: &str, found: &mut Vec<SecretFile>) -> Result<String, String>
     Ok(after)
 }
 
-/// A text of a resource, as a file has it.
+/// Converts a text of a resource for a file.
 fn to_files(text: &str, found: &mut Vec<SecretFile>) -> String {
     let (mut after, mut from) = (String::new(), 0);
     for (range, name, key) in references(text) {
@@ -157,7 +158,7 @@ fn to_files(text: &str, found: &mut Vec<SecretFile>) -> String {
     after
 }
 
-/// The beginning of a reference.
+/// The prefix of a reference.
 const SCHEME: &str = "secret://";
 
 fn secret_file(name: &str, key: &str, file: &str) -> SecretFile {
@@ -198,7 +199,7 @@ mod tests {
         );
         check("secret://a.b, secret://c", "secret://a/b, secret://c", &["|a b a.b", "|c value c"]);
         check("secret://a.tls.crt", "secret://a/tls.crt", &["|a tls.crt a.tls.crt"]);
-        // What follows the name of a file is no key.
+        // The text after the name of a file is not a key.
         check("https://h/secret://t/list", "https://h/secret://t/value/list", &["|t value t"]);
         check("secret://a.K/list", "secret://a/K/list", &["|a K a.K"]);
         check("secret://t/", "secret://t/value/", &["|t value t"]);

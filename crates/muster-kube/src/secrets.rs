@@ -1,8 +1,8 @@
-//! Secrets that resources refer to: read when they are needed, and watched from then on, so that servers are connected
-//! again when one changes.
+//! Secrets that resources refer to. They are read on demand and watched from then on, so that servers reconnect when
+//! one changes.
 //!
-//! Each is watched by name, for as long as a resource refers to it. Nothing here lists Secrets, so that the right to list
-//! them is not needed. Values are not stored.
+//! Each Secret is watched by name for as long as a resource refers to it, so the right to list Secrets is not needed.
+//! Values are not stored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,28 +28,28 @@ use crate::{
     watching::{WATCH_SECONDS, WatchEventKind, WatchStream},
 };
 
-/// The Secrets that are watched at most.
+/// The maximum number of Secrets that are watched.
 const MAX_WATCHED: usize = 256;
-/// The pauses after watches that failed.
+/// The backoff after watches that failed.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
-/// The interval between two looks for Secrets that nothing refers to any more.
+/// The interval at which watches of unreferenced Secrets are ended.
 const SWEEP: Duration = Duration::from_secs(300);
 
 /// The namespace and the name of a Secret.
 type SecretId = (String, String);
 
-/// What is known of a Secret.
+/// A Secret that is watched.
 #[derive(Debug)]
 struct WatchedSecret {
-    /// The version that is known last: empty if there is no such Secret, none if it could never be read.
+    /// The last known version: empty if there is no such Secret, `None` if it could never be read.
     version: Option<String>,
-    /// The number of changes since it is watched.
+    /// The number of changes since the watch began.
     changes: u64,
     /// Ends the watch.
     release: CancellationToken,
 }
 
-/// What is known of all Secrets that are watched.
+/// All Secrets that are watched.
 #[derive(Debug)]
 struct WatchedSecrets {
     cache: Arc<ObjectCache>,
@@ -84,7 +84,7 @@ impl KubeSecrets {
         Self { api, watched, tasks, stop }
     }
 
-    /// The number of changes of all these Secrets so far. Those that nobody read have none.
+    /// The number of changes of all these Secrets so far. Secrets that were never read count as unchanged.
     pub(crate) fn changes<'a>(&self, ids: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
         let watched = self.watched.by_id.lock();
         let changes = ids.filter_map(|(namespace, name)| {
@@ -127,7 +127,7 @@ impl KubeSecrets {
         keys.iter().map(value).collect()
     }
 
-    /// Notes the version that was read, and watches a Secret that is not watched yet.
+    /// Records the version that was read, and starts to watch the Secret if it is not watched yet.
     fn watch(&self, id: &SecretId, version: Option<String>) {
         if self.watched.note(id, version.as_deref()) {
             return;
@@ -142,7 +142,7 @@ impl KubeSecrets {
         }
         let release = self.stop.child_token();
         let new = WatchedSecret { version, changes: 0, release: release.clone() };
-        // Two may read a Secret for the first time at the same time.
+        // Two tasks may read a Secret for the first time concurrently.
         if watched.contains_key(id) {
             return;
         }
@@ -173,13 +173,13 @@ impl WatchedSecrets {
         (namespace.to_owned(), name.to_owned())
     }
 
-    /// Notes the version that a Secret has now, whether a read or the watch says so; none if nothing can be said.
-    /// Whether it is watched.
+    /// Records the current version of a Secret, from a read or from the watch; `None` if it is unknown. Returns whether
+    /// the Secret is watched.
     fn note(&self, id: &SecretId, version: Option<&str>) -> bool {
         let mut watched = self.by_id.lock();
         let Some(known) = watched.get_mut(id) else { return false };
         let Some(version) = version else { return true };
-        // A watch may begin with an older version than the one that was read.
+        // A watch may start from an older version than the one that was read.
         let number = |version: &str| version.parse::<u64>().ok();
         let is_older = number(version).is_some()
             && number(version) < known.version.as_deref().and_then(number);
@@ -194,7 +194,7 @@ impl WatchedSecrets {
         true
     }
 
-    /// Ends the watches of Secrets that no resource refers to any more.
+    /// Ends the watches of Secrets that no resource refers to.
     fn release_unused(&self) {
         let objects = self.cache.all();
         let used: BTreeSet<SecretId> = objects
@@ -221,7 +221,7 @@ fn version(object: &Json) -> String {
     version.unwrap_or_default().to_owned()
 }
 
-/// The version that a read found; none if it could not be read.
+/// The version in the response to a read; `None` if it could not be read.
 fn version_read(found: &Result<Json, ApiError>) -> Option<String> {
     match found {
         Ok(secret) => Some(version(secret)),
@@ -230,7 +230,7 @@ fn version_read(found: &Result<Json, ApiError>) -> Option<String> {
     }
 }
 
-/// Watches one Secret, forever.
+/// Watches one Secret. Never returns.
 async fn follow(api: Arc<ApiClient>, watched: Arc<WatchedSecrets>, id: SecretId) {
     let (mut failures, mut is_warned) = (0, false);
     loop {
@@ -264,11 +264,12 @@ async fn watch_once(
 ) -> Result<(), ApiError> {
     let collection = format!("/api/v1/namespaces/{}/secrets", id.0);
     let selector = format!("metadata.name={}", id.1);
-    // From any version: the watch begins with the Secret as it is. With bookmarks that would be a list as well,
-    // which not every API server has the storage for.
+    // Version 0: the watch starts with the current Secret. Requesting initial events with bookmarks would do the same,
+    // but not every API server supports that.
     let selection = [("fieldSelector", selector.as_str()), ("resourceVersion", "0")];
     let stream = api.watch(&collection, &selection, WATCH_SECONDS).await;
-    // It does not say that a Secret was deleted before it began. One that may not be watched may perhaps be read.
+    // The watch does not report a Secret that was deleted before it started. Also, a Secret that may not be watched may
+    // still be readable.
     let found = api.get(&path(id)).await;
     watched.note(id, version_read(&found).as_deref());
     let mut events = WatchStream::new(stream?);
@@ -305,12 +306,12 @@ mod tests {
         testing::{Answer, TestServer, api_that},
     };
 
-    /// The versions of a Secret, as the API server and an open watch tell of them.
+    /// The versions of a Secret that reads and an open watch return.
     #[derive(Debug, Default)]
     struct FakeSecret {
         /// The status and the version that a read finds.
         read: Lock<(u16, u64)>,
-        /// Whether a watch is answered, and with which events.
+        /// Whether the server responds to a watch, and with which events.
         watch: Lock<Option<Vec<Json>>>,
         /// Whether a watch is denied.
         is_denied: AtomicBool,
@@ -333,7 +334,7 @@ mod tests {
         _server: TestServer,
     }
 
-    /// Secrets of a cluster with one server, which refers to `creds`, of version 5.
+    /// A cluster with one server, which refers to version 5 of the Secret `creds`.
     async fn world() -> World {
         let told = Arc::<FakeSecret>::default();
         told.reads(200, 5);
@@ -359,7 +360,7 @@ mod tests {
         World { secrets, cache, told, _server: server }
     }
 
-    /// Lists one server, with this header.
+    /// Puts one server with this header into the cache.
     fn refer(cache: &ObjectCache, header: &str) {
         let object =
             json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"headers": {"T": header}}});
@@ -377,7 +378,7 @@ mod tests {
             self.secrets.changes([("", "creds")].into_iter())
         }
 
-        /// Waits until the engine is told to look again.
+        /// Waits until the engine is notified.
         async fn notified(&self) {
             self.cache.definitions.notified().await;
         }
@@ -428,7 +429,7 @@ mod tests {
         let world = world().await;
         world.read().await.unwrap();
         world.notified().await;
-        // The watch is not answered yet; when it is, it has nothing to tell.
+        // The server does not respond to the watch yet, and then sends no event.
         world.told.reads(404, 0);
         *world.told.watch.lock() = Some(Vec::new());
         world.notified().await;

@@ -1,4 +1,4 @@
-//! Writes the statuses of resources, on change only, while this gateway leads.
+//! Writes changed statuses of resources while this gateway leads.
 
 use std::{
     collections::BTreeMap,
@@ -25,18 +25,19 @@ use crate::{
     store::{self, KubeStore},
 };
 
-/// The pauses after a failed write: of all statuses if the API server is away, else of the one that was refused.
+/// The backoff after a failed write: of all statuses if the API server is unavailable, otherwise of the one that was
+/// refused.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(2), max: Duration::from_secs(60) };
-/// The least time between two writes of one status. Something else may write the same fields.
+/// The minimum interval between two writes of one status, in case another client writes the same fields.
 const MIN_REWRITE: Duration = Duration::from_secs(10);
-/// How long the status of a resource that is gone is kept. One that is soon created anew is the same to the engine, which
-/// does not report its status again.
+/// How long the status of a deleted resource is kept. If the resource is recreated soon, the engine considers it
+/// unchanged and does not report its status again.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// A status that was written.
 struct Written {
     wanted: DefinitionStatus,
-    /// What the API server made of it.
+    /// The status that the API server stored.
     stored: Option<Map<String, Json>>,
     at: Instant,
 }
@@ -49,7 +50,7 @@ struct RefusedStatus {
     retry_at: Instant,
 }
 
-/// A change of a status.
+/// A pending change of a status.
 struct StatusChange {
     kind: DefinitionKind,
     /// The API path of the status.
@@ -57,7 +58,7 @@ struct StatusChange {
     patch: Json,
 }
 
-/// Writes statuses, forever.
+/// Writes statuses. Never returns.
 pub(crate) async fn keep(
     api: Arc<ApiClient>,
     cache: Arc<ObjectCache>,
@@ -65,7 +66,7 @@ pub(crate) async fn keep(
     mut leading: watch::Receiver<bool>,
 ) {
     let mut writer = StatusWriter::new(&api, &cache, &store, leading.clone());
-    // How often in a row the API server was away.
+    // The number of consecutive failures of the API server.
     let mut failures = 0;
     loop {
         let retry_at = writer.retry_at;
@@ -96,7 +97,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Waits for a moment, or forever without one.
+/// Waits until a moment, or forever if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
@@ -115,11 +116,11 @@ struct StatusWriter<'a> {
     leading: watch::Receiver<bool>,
     written: BTreeMap<PathBuf, Written>,
     refused: BTreeMap<PathBuf, RefusedStatus>,
-    /// Why the API server is away, as it was logged last.
+    /// The last logged reason why the API server is unavailable.
     away: Option<ApiError>,
-    /// When the next status is to be written that had to wait.
+    /// When the next delayed status is due.
     retry_at: Option<Instant>,
-    /// Since when resources with a status are gone.
+    /// When resources with a status were deleted.
     gone: BTreeMap<PathBuf, Instant>,
 }
 
@@ -143,7 +144,7 @@ impl<'a> StatusWriter<'a> {
         }
     }
 
-    /// Forgets what was written: another gateway leads.
+    /// Clears what this gateway has written, because another one leads now.
     fn forget(&mut self) {
         self.written.clear();
         self.refused.clear();
@@ -151,7 +152,7 @@ impl<'a> StatusWriter<'a> {
         self.retry_at = None;
     }
 
-    /// Forgets the statuses of resources that are gone.
+    /// Removes the statuses of resources that have been deleted for long enough.
     fn prune(&mut self) {
         let now = Instant::now();
         let is_there = |path: &Path| {
@@ -167,12 +168,12 @@ impl<'a> StatusWriter<'a> {
         self.refused.retain(|path, _| desired.contains_key(path));
     }
 
-    /// Writes every status that differs and need not wait. An error means that the API server is away.
+    /// Writes every changed status that is due. Fails only if the API server is unavailable.
     async fn write_all(&mut self) -> Result<(), ApiError> {
         let paths: Vec<PathBuf> = self.store.desired.lock().keys().cloned().collect();
         self.retry_at = None;
         for path in paths {
-            // Each request takes its time: another may lead by now.
+            // Check again: the previous requests took time, and another gateway may lead by now.
             if !*self.leading.borrow() {
                 return Ok(());
             }
@@ -188,7 +189,7 @@ impl<'a> StatusWriter<'a> {
             }
             match self.api.patch(&change.target, &change.patch).await {
                 Ok(after) => self.take(path, status, change.kind, after),
-                // The resource was deleted or changed, and the watch says so: it is looked at again then.
+                // The resource was deleted or changed: the event of the watch triggers the next attempt.
                 Err(ApiError::NotFound | ApiError::Conflict) => (),
                 Err(error @ ApiError::Unavailable(_)) => {
                     if self.away.as_ref() != Some(&error) {
@@ -204,7 +205,7 @@ impl<'a> StatusWriter<'a> {
         Ok(())
     }
 
-    /// The change of a status; none if the resource has it.
+    /// The change that a status needs; `None` if the resource has it already.
     fn change(&self, path: &Path, status: &DefinitionStatus) -> Option<StatusChange> {
         let (kind, name) = store::resource(path)?;
         let object = self.cache.get(kind, name)?;
@@ -215,7 +216,8 @@ impl<'a> StatusWriter<'a> {
             return None;
         }
         let mut patch = json!({"status": patch(&object, status, Timestamp::now())?});
-        // The conditions of other writers are part of the patch: it must not undo what they write meanwhile.
+        // The patch contains the conditions of other writers. Require the version, so that it cannot undo what they
+        // write meanwhile.
         if let (false, Json::Object(patch)) = (object.version().is_empty(), &mut patch) {
             patch.insert("metadata".to_owned(), json!({"resourceVersion": object.version()}));
         }
@@ -223,7 +225,7 @@ impl<'a> StatusWriter<'a> {
         Some(StatusChange { kind, target, patch })
     }
 
-    /// The moment until which a status must wait.
+    /// The time until which a status must not be written.
     fn not_before(&self, path: &Path, status: &DefinitionStatus) -> Option<Instant> {
         let refused = self.refused.get(path).filter(|refused| refused.wanted == *status);
         let written = self.written.get(path).filter(|written| written.wanted == *status);
@@ -286,7 +288,7 @@ mod tests {
         testing::{Answer, TestServer, api_that, wanted},
     };
 
-    /// Three servers whose status is to be written.
+    /// Three servers with a status to write.
     struct World {
         api: Arc<ApiClient>,
         cache: Arc<ObjectCache>,
@@ -332,7 +334,7 @@ mod tests {
         path.trim_end_matches("/status").rsplit('/').next().unwrap().to_owned()
     }
 
-    /// The answer to a patch: the resource, with a new version.
+    /// The response to a patch: the resource with a new version.
     fn stored(path: &str, patch: &Json) -> Answer {
         let metadata = json!({"name": name(path), "uid": name(path), "resourceVersion": "2"});
         Answer::Reply(200, json!({"metadata": metadata, "spec": {}, "status": patch["status"]}))
@@ -360,7 +362,7 @@ mod tests {
         world.report("b", wanted(false));
         assert_eq!(requests.recv().await.as_deref(), Some("b"));
         assert!(began.elapsed() < BACKOFF.first, "{:?}", began.elapsed());
-        // The refused one is tried again by itself.
+        // The refused status is retried by itself.
         assert_eq!(requests.recv().await.as_deref(), Some("a"));
         assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
         keeping.abort();
@@ -379,7 +381,7 @@ mod tests {
         let mut writer = world.writer(leading);
         writer.write_all().await.unwrap();
         assert_eq!(*asked.lock(), ["1", "1", "1"]);
-        // The watch tells of the newer version.
+        // The watch delivers the newer version.
         assert_eq!((writer.refused.len(), writer.retry_at), (0, None));
     }
 
@@ -432,7 +434,7 @@ mod tests {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let world = World::new(move |path, _| match path {
-            // What is refused for one resource says nothing about others.
+            // A refusal for one resource does not affect others.
             path if path.ends_with("/a/status") => Answer::Reply(422, json!({"message": "no"})),
             _ => {
                 count.fetch_add(1, Ordering::SeqCst);

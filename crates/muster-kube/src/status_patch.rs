@@ -1,4 +1,4 @@
-//! The change from the status that a resource has to the one it should have.
+//! The merge patch from the actual status of a resource to the desired one.
 
 use jiff::Timestamp;
 use muster_engine::{
@@ -12,7 +12,7 @@ use crate::object::KubeObject;
 /// The conditions that gateways write. All others belong to other writers.
 const OWN_CONDITIONS: [&str; 2] = ["Accepted", "Ready"];
 
-/// The merge patch from the status that an object has to the one it should have; none if they are equal.
+/// The merge patch from the status of an object to the desired one; `None` if they are equal.
 pub(crate) fn patch(
     object: &KubeObject,
     status: &DefinitionStatus,
@@ -35,7 +35,7 @@ pub(crate) fn patch(
     (after != *before).then(|| Json::Object(difference(before, after)))
 }
 
-/// The merge patch from one object to another: what is new or differs, and `null` for what is gone, at every depth.
+/// The merge patch from one object to another: new and changed members, and `null` for removed ones, recursively.
 fn difference(before: &Map<String, Json>, after: Map<String, Json>) -> Map<String, Json> {
     let gone = before.keys().filter(|key| !after.contains_key(*key));
     let mut patch: Map<String, Json> = gone.map(|key| (key.clone(), Json::Null)).collect();
@@ -51,8 +51,8 @@ fn difference(before: &Map<String, Json>, after: Map<String, Json>) -> Map<Strin
     patch
 }
 
-/// The conditions of a status: those of others as they are, those of the gateway as they should be, in the order in which
-/// they are known.
+/// The conditions of a status, in their current order: those of other writers unchanged, those of the gateway as
+/// desired.
 fn conditions(known: &[Json], status: &DefinitionStatus, now: Timestamp) -> Json {
     let kind =
         |known: &Json| known.get("type").and_then(Json::as_str).unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ fn conditions(known: &[Json], status: &DefinitionStatus, now: Timestamp) -> Json
     kept.chain(new.map(|wanted| condition(wanted, status.generation, None, now))).collect()
 }
 
-/// A condition, with the time since when it has its state.
+/// A condition, with the time of its last transition.
 fn condition(
     wanted: &StatusCondition,
     generation: Option<i64>,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_conditions_of_others_stay() {
         let of = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": "t"});
-        // `Accepted` is of a gateway, and no longer wanted.
+        // A gateway wrote `Accepted`, which is no longer wanted.
         let before = json!({"conditions": [
             of("Synced", "True"),
             of("Ready", "False"),

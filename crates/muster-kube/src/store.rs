@@ -1,4 +1,5 @@
-//! Custom resources as definitions. The path of one is what kubectl calls it: `mcpservers/github`.
+//! The store of definitions over custom resources. The path of a definition is its name in kubectl:
+//! `mcpservers/github`.
 
 use std::{
     collections::BTreeMap,
@@ -29,9 +30,9 @@ pub(crate) struct KubeStore {
     cache: Arc<ObjectCache>,
     secrets: Arc<KubeSecrets>,
     namespace: String,
-    /// The statuses that resources should have, by path.
+    /// The desired statuses of resources, by path.
     pub(crate) desired: Lock<BTreeMap<PathBuf, DefinitionStatus>>,
-    /// A status was reported.
+    /// Signals that a status was reported.
     pub(crate) reported: Notify,
 }
 
@@ -68,7 +69,7 @@ impl KubeStore {
         let now = self.api.get(&at).await.map_err(|error| failed(path, error))?;
         let now = KubeObject::new(kind, now).ok_or_else(|| WriteError::Gone(path.to_owned()))?;
         let Some(text) = edit(&now.text) else {
-            // The caller reads again, and must not find what it read before.
+            // Update the cache now: the caller reads the definition again, and must not find the old version.
             self.cache.put_written(kind, now);
             return Err(WriteError::Changed(path.to_owned()));
         };
@@ -91,7 +92,7 @@ pub(crate) fn collection(namespace: &str, kind: DefinitionKind) -> String {
     format!("/apis/{API_GROUP}/{API_VERSION}/namespaces/{namespace}/{}", kind.plural())
 }
 
-/// A namespace that the API server does not take.
+/// A name that is not valid for a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` cannot be a namespace: use lower case letters, digits and `-`, 63 at most")]
 pub struct InvalidNamespace(String);
@@ -116,7 +117,7 @@ pub(crate) fn resource(path: &Path) -> Option<(DefinitionKind, &str)> {
     Some((kind, name))
 }
 
-/// Whether the API server takes a name, which becomes part of the path of requests: labels with dots between.
+/// Whether a name is valid for the API server: labels separated by dots. It becomes part of the path of requests.
 pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
@@ -223,7 +224,7 @@ impl StatusSink for KubeStore {
     fn report(&self, path: &Path, status: DefinitionStatus) {
         let mut desired = self.desired.lock();
         let known = desired.entry(path.to_owned()).or_default();
-        // A report may be a part: what is said about the definition of a service and about its state has different sources.
+        // A report may be partial: the condition of a service's definition and its state come from different sources.
         if status.generation.is_some() {
             known.generation = status.generation;
         }

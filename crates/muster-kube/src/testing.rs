@@ -1,4 +1,4 @@
-//! An API server whose answers a test gives.
+//! A fake API server with scripted responses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     api::ApiClient,
 };
 
-/// What a test answers.
+/// A scripted response.
 pub(crate) enum Answer {
     /// A status and a body.
     Reply(u16, Json),
@@ -47,12 +47,12 @@ pub(crate) fn wanted(is_connected: bool) -> DefinitionStatus {
     }
 }
 
-/// A server, for as long as it is held.
+/// A server that runs until it is dropped.
 pub(crate) struct TestServer {
     _serving: JoinSet<()>,
 }
 
-/// A client of a server that gives these answers, by the method, the path with its query, and the body.
+/// A client of a server whose responses are chosen by method, path with query, and body.
 pub(crate) async fn api_that(
     answers: impl Fn(&str, &str, &Json) -> Answer + Send + Sync + 'static,
 ) -> (Arc<ApiClient>, TestServer) {
@@ -75,7 +75,7 @@ pub(crate) async fn api_that(
     (Arc::new(ApiClient::new(access)), TestServer { _serving: serving })
 }
 
-/// Answers the one request of a connection.
+/// Responds to the only request of a connection.
 async fn serve(stream: TcpStream, answers: &(impl Fn(&str, &str, &Json) -> Answer + Sync)) {
     let mut stream = BufReader::new(stream);
     let (mut head, mut length) = (Vec::new(), 0);
@@ -117,7 +117,7 @@ async fn serve(stream: TcpStream, answers: &(impl Fn(&str, &str, &Json) -> Answe
             (format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{lines}"), true)
         }
     };
-    // The client may be gone.
+    // The client may have disconnected.
     drop(stream.write_all(text.as_bytes()).await);
     if stays_open {
         std::future::pending::<()>().await;

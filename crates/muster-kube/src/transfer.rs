@@ -1,4 +1,4 @@
-//! Definitions copied between files and a cluster.
+//! Copies definitions between files and a cluster.
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -50,14 +50,14 @@ pub enum TransferError {
     },
 }
 
-/// A definition on its way.
+/// A definition that is being copied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Movable {
     /// Its kind.
     pub kind: DefinitionKind,
     /// Its name.
     pub name: String,
-    /// Its text, in the long form where its kind has one.
+    /// Its text, in the long form if its kind has one.
     pub text: String,
     /// The secrets that it refers to.
     pub secrets: Vec<SecretFile>,
@@ -75,13 +75,13 @@ impl Movable {
             .map_err(|reason| TransferError::Invalid { place: self.place(), reason })
     }
 
-    /// What kubectl calls it.
+    /// Its name in kubectl.
     pub fn place(&self) -> String {
         format!("{}/{}", self.kind.plural(), self.name)
     }
 }
 
-/// Every definition of a store.
+/// Reads all definitions of a store.
 pub fn read_all(store: &dyn DefinitionStore) -> Result<Vec<Movable>, TransferError> {
     let mut found = Vec::new();
     for kind in DefinitionKind::ALL {
@@ -113,7 +113,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A definition of a file as its resource has it.
+/// Converts a definition of a file for its resource.
 fn movable(kind: DefinitionKind, text: &str, stem: &str) -> Result<Movable, String> {
     let format = kind.format().ok_or("it has no format")?;
     format.check(text, stem).map_err(|error| error.to_string())?;
@@ -147,14 +147,14 @@ pub struct Transfer {
     namespace: String,
 }
 
-/// What was done with a resource.
+/// The effect of applying a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// It was created.
     Created,
     /// It was changed.
     Changed,
-    /// It was like this before.
+    /// It was up to date.
     Unchanged,
 }
 
@@ -165,12 +165,12 @@ impl Transfer {
         Ok(Self { api: ApiClient::new(access), namespace: namespace.to_owned() })
     }
 
-    /// Checks that the API server would take a resource. Nothing is stored.
+    /// Checks that the API server would accept a resource, without storing it.
     pub async fn check(&self, movable: &Movable) -> Result<(), TransferError> {
         self.write(movable, WriteMode::DryRun).await.map(drop)
     }
 
-    /// Creates a resource, or replaces its spec. Labels and annotations are added to those that it has.
+    /// Creates a resource, or replaces its spec. Labels and annotations are added to the existing ones.
     pub async fn apply(&self, movable: &Movable) -> Result<Applied, TransferError> {
         self.write(movable, WriteMode::Store).await
     }
@@ -202,7 +202,7 @@ impl Transfer {
         Ok(Applied::Changed)
     }
 
-    /// Every definition of the namespace. Kinds that are not installed have none.
+    /// Reads all definitions of the namespace. Kinds that are not installed have none.
     pub async fn read_all(&self) -> Result<Vec<Movable>, TransferError> {
         let mut found = Vec::new();
         for kind in DefinitionKind::ALL {
@@ -237,7 +237,7 @@ impl Transfer {
     }
 }
 
-/// A resource that exists, with the spec of another, and with the labels and annotations of both.
+/// An existing resource with the spec of `wanted`, and the labels and annotations of both.
 fn merged(known: &Json, wanted: &Json) -> Json {
     let mut next = known.clone();
     let Json::Object(members) = &mut next else { return next };
@@ -254,7 +254,7 @@ fn merged(known: &Json, wanted: &Json) -> Json {
     next
 }
 
-/// Checks that no two secrets of a cluster would be in one file.
+/// Checks that no two secrets of a cluster map to the same file.
 fn check_files(found: &[Movable]) -> Result<(), TransferError> {
     let mut known: BTreeMap<&str, &SecretFile> = BTreeMap::new();
     for movable in found {
@@ -274,7 +274,7 @@ fn check_files(found: &[Movable]) -> Result<(), TransferError> {
     Ok(())
 }
 
-/// A text without what only a cluster knows, and with references to files of secrets.
+/// Converts a text for files: removes metadata that only a cluster has, and converts references to secrets.
 fn for_files(kind: DefinitionKind, text: &str) -> Result<(String, Vec<SecretFile>), String> {
     let unchanged = || Ok((text.to_owned(), Vec::new()));
     if kind.file_kind().is_none() {
@@ -306,7 +306,7 @@ mod tests {
     use super::{Applied, Movable, Transfer, merged, movable};
     use crate::testing::{Answer, TestServer, api_that};
 
-    /// A namespace of an API server with these answers.
+    /// A namespace of an API server with these responses.
     async fn transfer(
         answers: impl Fn(&str, &str, &Json) -> Answer + Send + Sync + 'static,
     ) -> (Transfer, TestServer) {

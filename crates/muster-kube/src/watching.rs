@@ -1,4 +1,4 @@
-//! The events of one watch, line by line.
+//! The event stream of one watch, parsed line by line.
 
 use std::time::Duration;
 
@@ -9,21 +9,22 @@ use tokio::time::timeout;
 
 use crate::api::{ApiError, refusal};
 
-/// The seconds after which the API server ends a watch, so that connections are spread over its replicas again.
+/// The timeout in seconds after which the API server ends a watch, so that connections are rebalanced between its
+/// replicas.
 pub(crate) const WATCH_SECONDS: u64 = 290;
-/// A watch that says nothing for longer is broken: the API server would have ended it.
+/// How long a watch may be silent. After that it is broken: the API server would have ended it.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
-/// The longest event.
+/// The maximum size of an event.
 const MAX_EVENT: usize = 8 * 1024 * 1024;
 
-/// What happened to an object.
+/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchEventKind {
-    /// It was added or changed.
+    /// The object was added or changed.
     Put,
-    /// It was deleted.
+    /// The object was deleted.
     Deleted,
-    /// Nothing: the object only has a version to continue from.
+    /// Nothing happened: the object only has a version to resume from.
     Bookmark,
 }
 
@@ -39,7 +40,7 @@ impl WatchStream {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// The next event, with the object it is about; none at the end of the watch.
+    /// Returns the next event and its object; `None` at the end of the watch.
     pub(crate) async fn next(&mut self) -> Result<Option<(WatchEventKind, Json)>, ApiError> {
         loop {
             while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

@@ -1,5 +1,4 @@
-//! What the leader does with the records of all gateways: old ones are removed, and those that nobody writes any more are
-//! closed.
+//! The leader's cleanup of the records of all gateways: removes old ones, and closes those whose gateway is gone.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use crate::api::ApiError;
 
 /// The interval between two rounds.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// The size of all records, a fraction of what etcd stores by default. Records beyond it are removed, the oldest first.
+/// The maximum size of all records, a fraction of what etcd stores by default. Beyond it the oldest are removed.
 const MAX_SIZE: usize = 256 << 20;
-/// The records that one round removes.
+/// The maximum number of records that one round removes.
 const MAX_REMOVALS: usize = 1_000;
-/// The pause between two requests.
+/// The interval between two requests.
 const PACE: Duration = Duration::from_millis(20);
-/// How long the gateway of an execution may be silent: several renewals.
+/// How long a record may go without a renewal before its gateway counts as gone: several renewal intervals.
 const MAX_SILENCE: Duration = Duration::from_secs(10 * 60);
 
-/// Works while this gateway leads.
+/// Runs a round at every interval while this gateway leads. Never returns.
 pub(super) async fn run(executions: &ClusterExecutions, leading: watch::Receiver<bool>) {
     loop {
         sleep(INTERVAL).await;
@@ -47,7 +46,7 @@ pub(super) async fn run(executions: &ClusterExecutions, leading: watch::Receiver
 
 /// Closes the records of executions whose gateway has not renewed them.
 async fn close_abandoned(executions: &ClusterExecutions) {
-    // By the clock of this gateway alone: a record that is renewed changes.
+    // Measured by this gateway's own clock, as the time since the record was last seen to change.
     let is_silent = |known: &KnownExecution| known.changed.elapsed() > MAX_SILENCE;
     let silent = executions.summaries.matching(|known| known.is_running() && is_silent(known));
     for known in silent {
@@ -65,7 +64,7 @@ async fn close_abandoned(executions: &ClusterExecutions) {
     }
 }
 
-/// The records that are too old or too many, the oldest last.
+/// The records to remove because they are too old, too many or too large, the oldest last.
 fn excess(mut ended: Vec<KnownExecution>, now: Timestamp) -> Vec<KnownExecution> {
     let oldest = now.saturating_sub(RETENTION).unwrap_or(Timestamp::UNIX_EPOCH);
     ended.sort_by_key(|known| std::cmp::Reverse(known.began));
@@ -131,7 +130,7 @@ mod tests {
         assert_eq!(ids(many.chain([known("last", 2, 1)]).collect()), ["last"]);
     }
 
-    /// The requests that change something.
+    /// The write requests that the server received.
     type Asked = Arc<Lock<Vec<(String, Json)>>>;
 
     /// A namespace with a record that is running and an old one.

@@ -1,4 +1,4 @@
-//! The summaries of all records, as the watch tells of them.
+//! The summaries of all records, kept up to date by a watch.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     watching::WatchEventKind,
 };
 
-/// The records that are listed: more than are kept, because they are removed late.
+/// The maximum number of records in a list: more than are kept, because they are removed with a delay.
 const MAX_RECORDS: usize = 50_000;
 
 /// A record, without its values.
@@ -26,7 +26,7 @@ pub(super) struct KnownExecution {
     pub(super) uid: String,
     pub(super) version: String,
     pub(super) size: usize,
-    /// When it was seen to change.
+    /// When it was last seen to change.
     pub(super) changed: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Summaries {
         self.0.lock().values().map(|known| known.summary.clone()).collect()
     }
 
-    /// The records that match.
+    /// Returns the records that match a filter.
     pub(super) fn matching(
         &self,
         is_wanted: impl Fn(&KnownExecution) -> bool,
@@ -70,10 +70,10 @@ fn known(object: &Json) -> Option<(String, KnownExecution)> {
     Some((known.summary.execution_id.clone(), known))
 }
 
-/// Keeps summaries up to date.
+/// A mirror of the records that keeps only their summaries.
 pub(super) struct ExecutionMirror {
     summaries: Arc<Summaries>,
-    /// The last reason why they cannot be read, which is logged once.
+    /// The last reason why they cannot be read, so that it is logged only once.
     failed: Lock<Option<ApiError>>,
 }
 

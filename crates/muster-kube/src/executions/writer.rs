@@ -1,4 +1,4 @@
-//! Writes records, in the order in which they came.
+//! The background writer of records. It writes them in order of arrival.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,30 +14,30 @@ use tokio_util::sync::CancellationToken;
 use super::{ClusterExecutions, resource};
 use crate::api::{ApiError, WriteMode};
 
-/// The size of all records that wait. The oldest make room.
+/// The maximum size of all waiting records. The oldest are dropped.
 const MAX_WAITING: usize = 32 << 20;
-/// The interval between two records, so that a flood of executions is none of requests: of one that starts and ends
-/// meanwhile the end is written only.
+/// The interval between two writes. It limits the rate of requests: if an execution starts and ends meanwhile, only its
+/// end is written.
 const PACE: Duration = Duration::from_millis(50);
-/// The records that are written in one turn.
+/// The maximum number of records that are written before running executions are renewed.
 const ONE_TURN: usize = 200;
-/// The interval between two renewals of the records of executions that are running.
+/// The interval at which the records of running executions are renewed.
 const RENEWAL: Duration = Duration::from_secs(60);
-/// How often one record is written that others write at the same time.
+/// The maximum number of attempts to write a record that others write concurrently.
 const ATTEMPTS: usize = 4;
-/// The delays after the API server was away.
+/// The backoff while the API server is unavailable.
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
-/// How long the end may take.
+/// The timeout of the last writes before shutdown.
 const LAST_WRITES: Duration = Duration::from_secs(4);
 
-/// The records that wait, and those of executions that are running.
+/// The queue of waiting records, and the running executions.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<String, Waiting>,
     order: VecDeque<String>,
     size: usize,
-    /// The executions that run here, with the versions of their resources.
+    /// The executions that run at this gateway, with the versions of their resources.
     running: BTreeMap<String, Option<String>>,
 }
 
@@ -48,7 +48,8 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a record, in place of an earlier one of its execution, and returns the ids of those that made room.
+    /// Adds a record, replacing an earlier one of its execution. Returns the ids of the records that were dropped to
+    /// make room.
     pub(super) fn push(&mut self, id: String, manifest: Json, is_running: bool) -> Vec<String> {
         if is_running {
             self.running.entry(id.clone()).or_default();
@@ -74,7 +75,7 @@ impl Queue {
         Some((id, manifest))
     }
 
-    /// Puts a record back that could not be written, unless a later one waits.
+    /// Returns a record that could not be written to the queue, unless a later one waits.
     fn put_back(&mut self, id: String, manifest: Json) {
         if !self.waiting.contains_key(&id) {
             let size = manifest.to_string().len();
@@ -96,7 +97,7 @@ impl Queue {
         self.running.get(id).cloned().flatten()
     }
 
-    /// Takes the version that was written, or forgets the execution if it has ended.
+    /// Stores the version that was written, or removes the execution if it has ended.
     fn written(&mut self, id: &str, object: &Json) {
         if object.pointer("/spec/status").and_then(Json::as_str) != Some("inprogress") {
             self.running.remove(id);
@@ -133,7 +134,7 @@ pub(super) async fn run(executions: &ClusterExecutions, stop: CancellationToken)
     }
 }
 
-/// Writes records that wait. After some of them those of executions that are running have their turn.
+/// Writes waiting records, up to [`ONE_TURN`], so that running executions are renewed in between.
 async fn write_some(executions: &ClusterExecutions, failures: &mut u64) {
     for _ in 0..ONE_TURN {
         let Some(done) = write_next(executions).await else { return };
@@ -152,10 +153,10 @@ async fn write_some(executions: &ClusterExecutions, failures: &mut u64) {
     executions.waiting.notify_one();
 }
 
-/// Writes the next record. The error says that the API server is away, and the record waits.
+/// Writes the next record. Fails only if the API server is unavailable; the record is then queued again.
 async fn write_next(executions: &ClusterExecutions) -> Option<Result<(), ApiError>> {
     let (id, manifest) = executions.queue.lock().pop()?;
-    // Cancelled, it waits again: whether it was written is not known.
+    // If this is cancelled, it is unknown whether the record was written: queue it again.
     let mut unwritten = Unwritten { executions, record: Some((id.clone(), manifest.clone())) };
     match write(executions, &id, &manifest).await {
         Err(error @ ApiError::Unavailable(_)) => return Some(Err(error)),
@@ -171,7 +172,7 @@ async fn write_next(executions: &ClusterExecutions) -> Option<Result<(), ApiErro
     Some(Ok(()))
 }
 
-/// A record that goes back to those that wait unless it was written.
+/// A guard that queues its record again on drop, unless it was written.
 struct Unwritten<'a> {
     executions: &'a ClusterExecutions,
     record: Option<(String, Json)>,
@@ -215,7 +216,7 @@ async fn write(executions: &ClusterExecutions, id: &str, manifest: &Json) -> Res
                 let current = current.pointer("/metadata/resourceVersion").and_then(Json::as_str);
                 version = current.map(str::to_owned);
             }
-            // Somebody deleted it.
+            // The resource was deleted: create it again.
             (Err(ApiError::NotFound), Some(_)) => version = None,
             (Err(error), _) => return Err(error),
         }
@@ -223,7 +224,7 @@ async fn write(executions: &ClusterExecutions, id: &str, manifest: &Json) -> Res
     Err(ApiError::Conflict)
 }
 
-/// Renews the records of executions that are running.
+/// Renews the records of running executions.
 async fn renew(executions: &ClusterExecutions) {
     let running: Vec<String> = {
         let queue = executions.queue.lock();
@@ -233,7 +234,7 @@ async fn renew(executions: &ClusterExecutions) {
     let patch = resource::renewal(&Timestamp::now().to_string());
     for id in running {
         match executions.api.patch(&executions.path(&id), &patch).await {
-            // It may have ended meanwhile.
+            // The execution may have ended meanwhile.
             Ok(renewed) if executions.queue.lock().is_running(&id) => {
                 executions.queue.lock().written(&id, &renewed);
             }
@@ -274,7 +275,7 @@ mod tests {
         let mut queue = Queue::default();
         let large = json!("x".repeat(MAX_WAITING / 2));
         assert_eq!(queue.push("a".to_owned(), large.clone(), false), Vec::<String>::new());
-        // A later record of an execution takes the place of the earlier one.
+        // A later record of an execution replaces the earlier one.
         assert_eq!(queue.push("a".to_owned(), large.clone(), false), Vec::<String>::new());
         assert_eq!(queue.push("b".to_owned(), large, false), ["a"]);
         let (id, manifest) = queue.pop().unwrap();
@@ -307,7 +308,7 @@ mod tests {
             while asked.lock().len() < 5 {
                 sleep(Duration::from_secs(1)).await;
             }
-            // It is left to another gateway, which renews it.
+            // Another gateway takes the execution over and renews it.
             executions.release("run");
             let count = asked.lock().len();
             sleep(Duration::from_secs(300)).await;
@@ -338,7 +339,7 @@ mod tests {
             while asked.lock().is_empty() {
                 sleep(Duration::from_millis(10)).await;
             }
-            // It is not tried again.
+            // It is not retried.
             sleep(Duration::from_secs(60)).await;
         };
         tokio::select! {
