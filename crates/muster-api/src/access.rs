@@ -1,8 +1,9 @@
 //! `core_token_*` and `core_session_*`: static tokens, logins and browsers.
 
+use muster_core::call::Role;
 use serde::{Deserialize, Serialize};
 
-use crate::is_false;
+use crate::{is_false, keyword::known};
 
 /// A static token, without its secret. Times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,8 +11,9 @@ use crate::is_false;
 pub struct StaticTokenInfo {
     /// Its name.
     pub name: String,
-    /// `agent` or `operator`.
-    pub role: String,
+    /// The role of its callers.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub role: Option<Role>,
     /// The toolset that its callers are limited to.
     pub toolset: Option<String>,
     /// When it was created.
@@ -54,8 +56,9 @@ pub struct LoginInfo {
     /// The name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// `agent` or `operator`.
-    pub role: String,
+    /// The role of its callers.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub role: Option<Role>,
     /// The groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,

@@ -1,9 +1,10 @@
 //! `core_calls_list`, `core_calls_get` and `core_calls_stats`: the history of calls.
 
+use muster_core::{call::Role, effect::Effect, observer::CallStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::is_zero;
+use crate::{is_zero, keyword::known};
 
 /// One call.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -18,8 +19,9 @@ pub struct CallInfo {
     /// The server that the tool belongs to; empty if there is no such tool.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// How it ended: `ok`, `failed`, `denied`, `unavailable`, ….
-    pub status: String,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub status: Option<CallStatus>,
     /// How long it took, in milliseconds.
     pub duration_ms: f64,
     /// How long the server took; `None` if the call never reached it.
@@ -30,13 +32,14 @@ pub struct CallInfo {
     /// The name of the static token that the caller presented.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub token: String,
-    /// `agent` or `operator`.
-    pub role: String,
+    /// The role of the caller.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub role: Option<Role>,
     /// The surface that the caller used.
     pub surface: String,
-    /// The effect of the tool: `read`, `write` or `destructive`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    /// The effect of the tool.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
     /// The part of the policy that permits it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rule: String,

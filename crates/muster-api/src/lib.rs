@@ -1,8 +1,8 @@
 //! The replies of the gateway's own tools, as types.
 //!
 //! The engine serializes them, the command line deserializes and renders them. Keys and their order are a
-//! contract with other clients. Unknown keys are ignored, so that an older command line reads the replies of a
-//! newer gateway.
+//! contract with other clients. Unknown keys and keywords are ignored, so that an older command line reads the
+//! replies of a newer gateway.
 //!
 //! **Invariant:** values only. Tools that confirm an operation reply with plain text and have no type here; their
 //! errors are text with [`error::ErrorDetails`] beside it.
@@ -14,8 +14,10 @@ pub mod config;
 pub mod error;
 pub mod event;
 pub mod execution;
+pub mod keyword;
 pub mod mcp_server;
 pub mod policy;
+pub mod search;
 pub mod service;
 pub mod service_class;
 pub mod state;
@@ -23,6 +25,7 @@ pub mod stats;
 pub mod workflow;
 
 use serde::{Deserialize, Serialize};
+use state::BackendState;
 
 /// The reply of `core_workflow_available` and `core_serviceclass_available`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +49,7 @@ pub struct UnavailableServer {
     /// Its name.
     pub server: String,
     /// Its state.
-    pub state: String,
+    pub state: BackendState,
     /// Its last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

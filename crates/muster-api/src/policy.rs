@@ -1,6 +1,13 @@
 //! `core_policy_get` and `core_policy_check`: who may do what.
 
+use muster_core::{
+    call::Role,
+    effect::Effect,
+    policy::{DefaultAccess, explain::Decision},
+};
 use serde::{Deserialize, Serialize};
+
+use crate::keyword::known;
 
 /// The reply of `core_policy_check`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -8,8 +15,9 @@ use serde::{Deserialize, Serialize};
 pub struct PolicyAnswer {
     /// Whether the call may run.
     pub allowed: bool,
-    /// `allowed`, `hidden`, `limited`, `destructive`, `invalid_arguments`, `unknown_tool` or `failed`.
-    pub decision: String,
+    /// The decision.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub decision: Option<Decision>,
     /// Why, in one sentence.
     pub reason: String,
     /// The parts of the policy that decided, the most specific first: `tools.github/*`, `default`.
@@ -23,12 +31,13 @@ pub struct PolicyAnswer {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub server: String,
     /// The effect of the tool.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
     /// The caller.
     pub caller: String,
-    /// `agent` or `operator`.
-    pub role: String,
+    /// The role of the caller.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub role: Option<Role>,
     /// The toolset that the caller is bound to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub toolset: String,
@@ -41,11 +50,12 @@ pub struct PolicyAnswer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyInfo {
-    /// The access to tools without a rule: `enabled` or `disabled`.
-    pub default: String,
+    /// The access to tools without a rule.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub default: Option<DefaultAccess>,
     /// The greatest effect of tools without a rule; empty for any.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
     /// Whether tools that are known to be destructive are blocked.
     pub destructive_blocked: bool,
     /// The rules for everybody, in file order.
@@ -66,8 +76,8 @@ pub struct PolicyRuleInfo {
     /// The tools that it names, as in the file.
     pub tool: String,
     /// The effect that it gives them.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
     /// The limits on arguments, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
@@ -85,11 +95,11 @@ pub struct PolicyEntryInfo {
     #[serde(skip_serializing_if = "crate::is_false")]
     pub operator: bool,
     /// The access to tools without a rule, if it differs.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub default: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub default: Option<DefaultAccess>,
     /// The greatest effect of tools without a rule, if it differs.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
     /// The toolset whose tools are added.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub toolset: String,
@@ -110,6 +120,6 @@ pub struct ToolsetSummary {
     /// What it selects, one phrase each: `server github`, `tool x_git_*`, `tag ops`.
     pub selects: Vec<String>,
     /// The greatest effect of its tools; empty for any.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    pub effect: Option<Effect>,
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::{civil::DateTime, tz::TimeZone};
+use muster_core::{effect::Effect, observer::CallStatus};
 
 use crate::{
     html::{Content, Element, Html, el},
@@ -23,15 +24,24 @@ pub(crate) fn state(state: &str) -> Element {
     el("span").class(kind).put(state.replace('_', " ").to_lowercase())
 }
 
-/// An effect as a chip.
-pub(crate) fn effect(effect: &str) -> Element {
-    let kind = match effect {
-        "read" => "chip ok",
-        "write" => "chip warn",
-        "destructive" => "chip bad",
+/// The status of a call as a chip whose colour shows whether the call failed.
+pub(crate) fn call_status(status: CallStatus) -> Element {
+    let kind = match status {
+        CallStatus::Ok => "chip ok",
+        status if status.is_error() => "chip bad",
         _ => "chip",
     };
-    el("span").class(kind).put(effect)
+    el("span").class(kind).put(status.as_str().replace('_', " "))
+}
+
+/// An effect as a chip.
+pub(crate) fn effect(effect: Effect) -> Element {
+    let kind = match effect {
+        Effect::Read => "chip ok",
+        Effect::Write => "chip warn",
+        Effect::Destructive => "chip bad",
+    };
+    el("span").class(kind).put(effect.as_str())
 }
 
 /// A time in UTC without fractions of a second. The tooltip has the full time.

@@ -47,7 +47,8 @@ pub struct Caller {
 }
 
 /// Whether a caller may change the gateway, or only use it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A user of the gateway: calls tools within the policy.
     #[default]

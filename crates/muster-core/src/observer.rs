@@ -9,6 +9,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     call::{CallError, Caller},
     catalog::ToolEntry,
@@ -128,7 +130,8 @@ impl From<&RequestError> for FinishedError {
 }
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// The tool ran and succeeded.
     Ok,

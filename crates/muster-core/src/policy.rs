@@ -14,6 +14,7 @@ pub mod unmatched;
 use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -66,13 +67,24 @@ pub enum DestructiveTools {
 }
 
 /// The access to tools without a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DefaultAccess {
     /// They may be called. The default without a policy file.
     #[default]
     Enabled,
     /// They are hidden. The default of a policy file.
     Disabled,
+}
+
+impl DefaultAccess {
+    /// Its name in files and replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enabled => "enabled",
+            Self::Disabled => "disabled",
+        }
+    }
 }
 
 /// The policy for one tool.

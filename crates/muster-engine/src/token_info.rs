@@ -8,7 +8,7 @@ use muster_core::caller_directory::TokenDescription;
 pub fn token_info(token: TokenDescription) -> StaticTokenInfo {
     StaticTokenInfo {
         name: token.name,
-        role: token.role.as_str().to_owned(),
+        role: Some(token.role),
         toolset: token.toolset,
         created: moment(token.created),
         expires: token.expires.map(moment),

@@ -58,7 +58,7 @@ impl Absent {
     pub fn info(&self, state: &GatewaySnapshot) -> UnavailableServer {
         UnavailableServer {
             server: self.server.to_string(),
-            state: self.condition.as_str().to_owned(),
+            state: self.condition.state(),
             reason: self.reason(),
             hint: Some(self.hint(state)),
         }

@@ -83,6 +83,51 @@ pub struct RunRecord {
     pub truncated: bool,
 }
 
+/// The status of a step in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepState {
+    /// Its tool returned a result.
+    Completed,
+    /// Its tool failed, or could not be called.
+    Failed,
+    /// Its condition did not hold.
+    Skipped,
+    /// The gateway ended while it ran. Also a status that this version does not know.
+    #[serde(other)]
+    Interrupted,
+}
+
+impl StepState {
+    /// Parses the name of a status.
+    pub fn of(word: &str) -> Self {
+        [Self::Completed, Self::Failed, Self::Skipped]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .unwrap_or(Self::Interrupted)
+    }
+
+    /// Its name in records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => StepStatus::Completed.as_str(),
+            Self::Failed => StepStatus::Failed.as_str(),
+            Self::Skipped => StepStatus::Skipped.as_str(),
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<StepStatus> for StepState {
+    fn from(status: StepStatus) -> Self {
+        match status {
+            StepStatus::Completed => Self::Completed,
+            StepStatus::Failed => Self::Failed,
+            StepStatus::Skipped => Self::Skipped,
+        }
+    }
+}
+
 /// The record of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
@@ -90,8 +135,8 @@ pub struct StepRecord {
     pub step_id: String,
     /// The tool that it called.
     pub tool: String,
-    /// Its status; `interrupted` if unknown.
-    pub status: String,
+    /// Its status.
+    pub status: StepState,
     /// Its start, as RFC 3339.
     pub started_at: String,
     /// Its end, as RFC 3339.
@@ -122,22 +167,15 @@ const MAX_VALUE: usize = 32 * 1024;
 const MAX_STEPS: usize = 4 << 20;
 const TRUNCATED: &str = "[truncated: payload exceeded retention size limit]";
 
-/// The status of a step that started and may not have ended.
-const INTERRUPTED: &str = "interrupted";
 const UNKNOWN_EFFECT: &str = "it is not known whether it was carried out";
 
 impl StepRecord {
     /// The record of a step that ran between two times.
     pub fn new(report: &StepReport, began: &JournalTime, ended: &JournalTime) -> Self {
-        let status = match report.status {
-            StepStatus::Completed => "completed",
-            StepStatus::Failed => "failed",
-            StepStatus::Skipped => "skipped",
-        };
         Self {
             step_id: report.id.clone(),
             tool: report.tool.clone(),
-            status: status.to_owned(),
+            status: report.status.into(),
             started_at: began.text.clone(),
             completed_at: Some(ended.text.clone()),
             duration_ms: ended.since(began),
@@ -308,7 +346,7 @@ impl RunJournal {
         let open = self.open.iter().map(|(key, tool, at)| StepRecord {
             step_id: result_name(key).to_owned(),
             tool: tool.clone(),
-            status: INTERRUPTED.to_owned(),
+            status: StepState::Interrupted,
             started_at: at.text.clone(),
             completed_at: None,
             duration_ms: 0,

@@ -17,6 +17,17 @@ pub enum StepStatus {
     Skipped,
 }
 
+impl StepStatus {
+    /// Its name in replies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 /// The evaluation of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionResult {

@@ -1,7 +1,12 @@
 //! The call history: who called which tool, how the call ended and how long it took.
 
 use muster_api::calls::{CallInfo, CallList};
-use muster_core::{call::Caller, json::RawObject, observer::CallStatus, secret_text::REDACTED};
+use muster_core::{
+    call::{Caller, Role},
+    json::RawObject,
+    observer::CallStatus,
+    secret_text::REDACTED,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,7 +17,7 @@ use crate::{
     page::{Page, Section, crumb, heading},
     request::link,
     widgets::{
-        bytes, cell, counted, cut, effect, empty, grouped, live, milliseconds, number, state,
+        bytes, call_status, cell, counted, cut, effect, empty, grouped, live, milliseconds, number,
         table, text, time,
     },
 };
@@ -122,7 +127,7 @@ fn call_table(calls: &[CallInfo]) -> Element {
         let who = if call.token.is_empty() { &call.caller } else { &call.token };
         vec![
             cell(el("span").class("pick").put((choose, named))),
-            cell(state(&call.status)),
+            cell(call.status.map(call_status)),
             cell(time(&call.time)),
             cell(who),
             cell(milliseconds(call.duration_ms)),
@@ -139,7 +144,7 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
     let top = el("div")
         .class("heading")
         .put(el("h1").class("mono").put(&call.tool))
-        .put(state(&call.status));
+        .put(call.status.map(call_status));
     let tool = el("a").class("button").attr("href", link(&["tools", &call.tool]));
     let draft = el("a").class("button");
     let draft = draft.attr("href", format!("{}?call={id}", link(&["workflows", "-", "new"])));
@@ -150,13 +155,10 @@ pub(super) async fn one(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         ("Time", cell(time(&call.time))),
         ("Caller", cell(&call.caller)),
         ("Token", cell(&call.token)),
-        ("Role", cell(&call.role)),
+        ("Role", cell(call.role.map(Role::as_str))),
         ("Surface", cell(&call.surface)),
         ("Server", server(cx, &call.server).await),
-        (
-            "Effect",
-            (!call.effect.is_empty()).then(|| effect(&call.effect)).map(cell).unwrap_or_default(),
-        ),
+        ("Effect", cell(call.effect.map(effect))),
         ("Permitted by", rule.unwrap_or_default()),
         ("Arguments", cell(sized(call.argument_bytes))),
         ("Result", cell(sized(call.result_bytes))),
@@ -198,7 +200,7 @@ fn rule_and_link(call: &CallInfo) -> Html {
     if !call.token.is_empty() {
         query.append_pair("token", &call.token);
     }
-    if call.role == "operator" {
+    if call.role == Some(Role::Operator) {
         query.append_pair("operator", "1");
     }
     let kept = call.arguments.as_ref().map(|arguments| arguments.get());
@@ -238,7 +240,7 @@ fn hops(call: &CallInfo) -> Vec<Span> {
     let micros = |ms: f64| (ms * 1e3).max(0.0) as u64;
     let (all, server) = (micros(call.duration_ms), micros(call.server_ms.unwrap_or_default()));
     let own = all.saturating_sub(server);
-    let is_error = CallStatus::named(&call.status).is_some_and(CallStatus::is_error);
+    let is_error = call.status.is_some_and(CallStatus::is_error);
     let span = |name: &str, from: u64, length: u64, ms: f64, is_bad: bool| Span {
         name: name.to_owned(),
         from,
@@ -279,16 +281,16 @@ fn saved(call: &CallInfo) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use muster_api::calls::CallInfo;
-    use muster_core::json::raw;
+    use muster_core::{json::raw, observer::CallStatus};
     use serde_json::json;
 
-    use super::{hops, rule_and_link, saved, status_select};
+    use super::{call_status, hops, rule_and_link, saved, status_select};
     use crate::html::Html;
 
     fn call() -> CallInfo {
         CallInfo {
             tool: "cli_show".to_owned(),
-            status: "ok".to_owned(),
+            status: Some(CallStatus::Ok),
             caller: "local".to_owned(),
             rule: "default".to_owned(),
             surface: "meta".to_owned(),
@@ -335,14 +337,16 @@ mod tests {
     #[test]
     fn only_errors_are_bad() {
         for (status, server_ms, expected) in [
-            ("ok", Some(1.0), false),
-            ("cancelled", Some(1.0), false),
-            ("needs_input", None, false),
-            ("failed", Some(1.0), true),
-            ("denied", None, true),
+            (CallStatus::Ok, Some(1.0), false),
+            (CallStatus::Cancelled, Some(1.0), false),
+            (CallStatus::NeedsInput, None, false),
+            (CallStatus::Failed, Some(1.0), true),
+            (CallStatus::Denied, None, true),
         ] {
-            let call = CallInfo { status: status.to_owned(), server_ms, ..call() };
-            assert_eq!(hops(&call).last().unwrap().is_bad, expected, "{status}");
+            let call = CallInfo { status: Some(status), server_ms, ..call() };
+            assert_eq!(hops(&call).last().unwrap().is_bad, expected, "{status:?}");
+            let chip = Html::from(call_status(status)).into_string();
+            assert_eq!(chip.contains("chip bad"), expected, "{chip}");
         }
     }
 

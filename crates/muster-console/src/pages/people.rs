@@ -5,7 +5,7 @@ use muster_api::{
     access::{BrowserInfo, CreatedToken, LoginInfo, SessionList, StaticTokenInfo},
     policy::PolicyInfo,
 };
-use muster_core::json::RawObject;
+use muster_core::{call::Role, json::RawObject};
 use serde::Serialize;
 use serde_json::json;
 
@@ -116,7 +116,7 @@ fn logins(cx: PageContext<'_>, logins: &[LoginInfo]) -> Element {
             (!login.name.is_empty()).then(|| el("div").class("small muted").put(&login.name));
         vec![
             cell((el("b").put(&login.user), name)),
-            cell(&login.role),
+            cell(login.role.map(Role::as_str)),
             cell(login.groups.join(", ")),
             cell(time(&login.last_seen)),
             cell(login.requests.to_string()),
@@ -173,7 +173,7 @@ fn token_table(cx: PageContext<'_>, tokens: &[StaticTokenInfo]) -> Element {
         let revoke = revoke.put(el("button").class("small danger").put("Revoke"));
         vec![
             cell(el("b").put(&token.name)),
-            cell(&token.role),
+            cell(token.role.map(Role::as_str)),
             cell(token.toolset.as_deref().unwrap_or_default()),
             cell(time(&token.created)),
             cell(expires),

@@ -1,7 +1,7 @@
 //! The policy: who may do what, and which rule decides about a call.
 
 use muster_api::policy::{PolicyAnswer, PolicyEntryInfo, PolicyInfo, PolicyRuleInfo};
-use muster_core::json::RawObject;
+use muster_core::{call::Role, effect::Effect, json::RawObject, policy::DefaultAccess};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -158,9 +158,9 @@ fn verdict(answer: &PolicyAnswer) -> Element {
         facts = taken.put(el("dt").put(label)).put(el("dd").put(value));
     };
     put("Decided by", rules);
-    put("Role", cell(&answer.role));
-    if !answer.effect.is_empty() {
-        put("Effect of the tool", cell(effect(&answer.effect)));
+    put("Role", cell(answer.role.map(Role::as_str)));
+    if let Some(kind) = answer.effect {
+        put("Effect of the tool", cell(effect(kind)));
     }
     if !answer.entries.is_empty() {
         put("Entries that match", cell(el("code").put(answer.entries.join(", "))));
@@ -180,13 +180,15 @@ fn verdict(answer: &PolicyAnswer) -> Element {
 }
 
 fn rules(policy: &PolicyInfo) -> Html {
-    let most = match policy.effect.as_str() {
-        "" => String::new(),
-        effect => format!(", up to the effect {effect}"),
+    let most = match policy.effect {
+        None => String::new(),
+        Some(effect) => format!(", up to the effect {effect}"),
     };
-    let default = match policy.default.as_str() {
-        "enabled" => format!("Tools without a rule may be called by everybody{most}."),
-        _ => "Tools without a rule are hidden.".to_owned(),
+    let default = match policy.default {
+        Some(DefaultAccess::Enabled) => {
+            format!("Tools without a rule may be called by everybody{most}.")
+        }
+        Some(DefaultAccess::Disabled) | None => "Tools without a rule are hidden.".to_owned(),
     };
     let destructive = match policy.destructive_blocked {
         true => " Tools that are known to be destructive are blocked.",
@@ -205,7 +207,7 @@ fn rules(policy: &PolicyInfo) -> Html {
 fn rule_table(rules: &[PolicyRuleInfo]) -> Element {
     let rows = rules.iter().map(|rule| {
         let limits = rule.limits.iter().map(|limit| el("div").class("mono").put(limit));
-        let kind = (!rule.effect.is_empty()).then(|| effect(&rule.effect));
+        let kind = rule.effect.map(effect);
         vec![cell(el("code").put(&rule.tool)), cell(kind), cell(limits.collect::<Vec<_>>())]
     });
     table(&[text("Tools"), text("Effect"), text("Limits")], rows.collect())
@@ -234,10 +236,11 @@ fn added(entry: &PolicyEntryInfo) -> Html {
     if entry.operator {
         list = list.put(el("div").put("the rights of an operator"));
     }
-    for (label, value) in
-        [("tools without a rule: ", &entry.default), ("effect up to ", &entry.effect)]
-    {
-        if !value.is_empty() {
+    for (label, value) in [
+        ("tools without a rule: ", entry.default.map(DefaultAccess::as_str)),
+        ("effect up to ", entry.effect.map(Effect::as_str)),
+    ] {
+        if let Some(value) = value {
             list = list.put(el("div").put(label).put(value));
         }
     }
@@ -259,7 +262,7 @@ fn toolsets(policy: &PolicyInfo) -> Option<Html> {
         return None;
     }
     let rows = policy.toolsets.iter().map(|set| {
-        let kind = (!set.effect.is_empty()).then(|| effect(&set.effect));
+        let kind = set.effect.map(effect);
         vec![cell(&set.name), cell(set.selects.join(", ")), cell(kind), cell(&set.description)]
     });
     let columns = [text("Name"), text("Selects"), text("Effect up to"), text("About")];

@@ -1,6 +1,10 @@
 //! The tools: search as agents use it, and trying out a tool as an agent would call it.
 
-use muster_core::json::{RawObject, raw};
+use muster_api::search::MatchVerdict;
+use muster_core::{
+    effect::Effect,
+    json::{RawObject, raw},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -28,8 +32,8 @@ const RESULT_TOKENS: u32 = 24_000;
 #[serde(default)]
 pub(super) struct ToolSearch {
     pub(super) total: usize,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    verdict: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<MatchVerdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +47,8 @@ pub(super) struct ToolSearch {
 pub(super) struct FoundTool {
     name: String,
     summary: String,
-    effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<Effect>,
     #[serde(skip_serializing_if = "Option::is_none")]
     r#match: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +77,7 @@ pub(super) fn tool_table(found: &ToolSearch) -> Element {
             .map(|why| el("div").class("small muted").put(format!("unavailable: {why}")));
         vec![
             cell(el("a").class("mono").attr("href", link(&["tools", &tool.name])).put(&tool.name)),
-            cell(effect(&tool.effect)),
+            cell(tool.effect.map(effect)),
             cell((tool.summary.as_str(), unavailable)),
             cell(tool.r#match.as_deref().unwrap_or_default()),
             cell(tool.score.map(|score| format!("{score:.2}"))),
@@ -111,13 +116,14 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
                 .attr("placeholder", "What should the tool do? create an issue, read a file, …"),
         )
         .put(el("button").class("primary").put("Search"));
-    let verdict = match found.verdict.as_str() {
-        "" => None,
-        "found" => Some(("chip ok", "found")),
-        "unsure" => Some(("chip warn", "unsure")),
-        _ => Some(("chip bad", "no such tool")),
-    };
-    let verdict = verdict.map(|(class, word)| el("span").class(class).put(word));
+    let verdict = found.verdict.map(|verdict| {
+        let (class, word) = match verdict {
+            MatchVerdict::Found => ("chip ok", "found"),
+            MatchVerdict::Unsure => ("chip warn", "unsure"),
+            MatchVerdict::NoSuchTool => ("chip bad", "no such tool"),
+        };
+        el("span").class(class).put(word)
+    });
     let count = match found.total {
         1 => "1 tool".to_owned(),
         total => format!("{total} tools"),
@@ -184,18 +190,17 @@ fn page(cx: PageContext<'_>, name: &str, tool: &Value, tried: Option<Tried>) -> 
     let result = tried.as_ref().and_then(|tried| tried.as_ref().ok()).map(|(_, result)| result);
     let page = Page::new(Section::Tools, name, &ToolView { tool, result });
     let page = page.command(format!("muster get tool {}", super::quoted(name)));
+    let kind = Effect::parse(known("effect"));
     let crumb = crumb("Tools", "tools");
-    let top = el("div")
-        .class("heading")
-        .put(el("h1").class("mono").put(name))
-        .put(effect(known("effect")));
+    let top =
+        el("div").class("heading").put(el("h1").class("mono").put(name)).put(kind.map(effect));
     let unavailable = Some(known("unavailable")).filter(|why| !why.is_empty());
     let page = page
         .put((crumb, top))
         .put(unavailable.map(|why| notice("warn", why)))
         .put(el("p").class("lead").put(cut(known("description"), MAX_DESCRIPTION)));
     let schema = schema(tool);
-    let is_destructive = known("effect") == "destructive";
+    let is_destructive = kind == Some(Effect::Destructive);
     let button = el("button").class(if is_destructive { "danger" } else { "primary" });
     let button = button.put(if is_destructive {
         "Call it: it may destroy something"

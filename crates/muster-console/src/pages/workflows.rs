@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_api::{
-    execution::{ExecutionList, RunRecord, RunState, StepRecord, TOOL_PREFIX},
+    execution::{ExecutionList, RunRecord, RunState, StepRecord, StepState, TOOL_PREFIX},
     workflow::{WorkflowInfo, WorkflowList, WorkflowStepInfo},
 };
 use serde::Serialize;
@@ -176,14 +176,14 @@ fn spans(record: &RunRecord) -> Vec<Span> {
         name: step.step_id.clone(),
         from: u64::try_from(moment(&step.started_at).unwrap_or(start) - start).unwrap_or_default(),
         length: step.duration_ms,
-        is_bad: step.status == "failed",
+        is_bad: step.status == StepState::Failed,
         label: duration(step.duration_ms),
     };
     record.steps.iter().map(span).collect()
 }
 
 fn step(step: &StepRecord) -> Element {
-    let title = el("summary").put(&step.step_id).put(" ").put(state(&step.status));
+    let title = el("summary").put(&step.step_id).put(" ").put(state(step.status.as_str()));
     let tool = el("p")
         .class("small")
         .put(el("a").attr("href", link(&["tools", &step.tool])).put(&step.tool));

@@ -1,5 +1,7 @@
 //! Explanations of a policy's decisions.
 
+use serde::{Deserialize, Serialize};
+
 use super::{DefaultAccess, Policy, Rule, rules::Rules};
 use crate::{
     call::{Call, CallError, Caller, Role},
@@ -27,7 +29,8 @@ pub struct Explanation {
 }
 
 /// The decision about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It may run.
     Allowed,
@@ -43,21 +46,6 @@ pub enum Decision {
     UnknownTool,
     /// It cannot be decided, for example because a pattern is invalid.
     Failed,
-}
-
-impl Decision {
-    /// Its name in replies.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Hidden => "hidden",
-            Self::Limited => "limited",
-            Self::Destructive => "destructive",
-            Self::InvalidArguments => "invalid_arguments",
-            Self::UnknownTool => "unknown_tool",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 impl Policy {

@@ -143,7 +143,7 @@ async fn sessions(handle: &Handle) -> ToolReply {
         id: login.id,
         user: login.user,
         name: login.name.unwrap_or_default(),
-        role: login.role.as_str().to_owned(),
+        role: Some(login.role),
         groups: login.groups,
         client: login.client.unwrap_or_default(),
         issuer: login.issuer,

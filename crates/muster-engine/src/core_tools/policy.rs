@@ -10,11 +10,10 @@ use muster_core::{
     call::{Call, Caller, Checking},
     caller_directory::CallerQuery,
     catalog::CatalogSnapshot,
-    effect::Effect,
     json::raw,
     name::ToolName,
     policy::{
-        DefaultAccess, DestructiveTools, Policy,
+        DestructiveTools, Policy,
         callers::{CallerGrant, Subjects},
         constraint::Constraint,
         explain::Decision,
@@ -76,8 +75,8 @@ fn get(handle: &Handle) -> ToolReply {
 /// The policy for a listing.
 fn described(policy: &Policy) -> PolicyInfo {
     PolicyInfo {
-        default: default_name(policy.default).to_owned(),
-        effect: effect_name(policy.max_effect),
+        default: Some(policy.default),
+        effect: policy.max_effect,
         destructive_blocked: policy.destructive == DestructiveTools::Blocked,
         rules: rules(&policy.rules),
         callers: policy.callers.iter().enumerate().map(|(at, grant)| entry(at, grant)).collect(),
@@ -86,21 +85,10 @@ fn described(policy: &Policy) -> PolicyInfo {
     }
 }
 
-const fn default_name(access: DefaultAccess) -> &'static str {
-    match access {
-        DefaultAccess::Enabled => "enabled",
-        DefaultAccess::Disabled => "disabled",
-    }
-}
-
-fn effect_name(effect: Option<Effect>) -> String {
-    effect.map(Effect::as_str).unwrap_or_default().to_owned()
-}
-
 fn rules(rules: &Rules) -> Vec<PolicyRuleInfo> {
     let rules = rules.iter().map(|(tool, rule)| PolicyRuleInfo {
         tool: tool.clone(),
-        effect: effect_name(rule.effect),
+        effect: rule.effect,
         limits: rule.args.iter().map(|(name, limit)| limit_text(name, limit)).collect(),
     });
     rules.collect()
@@ -126,8 +114,8 @@ fn entry(at: usize, grant: &CallerGrant) -> PolicyEntryInfo {
         path: entry_path(at),
         subjects,
         operator: grant.operator,
-        default: grant.default.map(default_name).unwrap_or_default().to_owned(),
-        effect: effect_name(grant.max_effect),
+        default: grant.default,
+        effect: grant.max_effect,
         toolset: grant.toolset.clone().unwrap_or_default(),
         rules: rules(&grant.rules),
     }
@@ -149,7 +137,7 @@ fn toolset(name: &str, set: &Toolset) -> ToolsetSummary {
         name: name.to_owned(),
         description: set.description.clone(),
         selects,
-        effect: effect_name(set.effect),
+        effect: set.effect,
     }
 }
 
@@ -213,19 +201,19 @@ fn answer(policy: &Policy, catalog: &CatalogSnapshot, caller: &Caller, call: Cal
     let email = principal.and_then(|principal| principal.email.as_deref());
     PolicyAnswer {
         allowed: found.decision == Decision::Allowed,
-        decision: found.decision.as_str().to_owned(),
+        decision: Some(found.decision),
         reason: found.reason,
         rules: found.rules,
         problems: found.problems,
         tool,
         server,
-        effect: effect_name(found.effect),
+        effect: found.effect,
         caller: match (&caller.token, email) {
             (Some(token), _) => format!("token {token}"),
             (None, Some(email)) => email.to_owned(),
             (None, None) => caller.subject.to_string(),
         },
-        role: found.role.as_str().to_owned(),
+        role: Some(found.role),
         toolset: caller.toolset.as_deref().unwrap_or_default().to_owned(),
         entries: found.entries.into_iter().map(entry_path).collect(),
     }

@@ -1,22 +1,23 @@
-//! A record of an execution as a resource, and back.
+//! Converts records of executions to resources, and back.
 
 use muster_config::kinds::{API_GROUP, API_VERSION};
 use muster_workflow::{
     JsonObject,
-    record::{RunRecord, RunState, StepRecord},
+    record::{RunRecord, RunState, StepRecord, StepState},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-/// The largest resource. Beyond it the values of the steps are left out, then the steps, then all other values.
+/// The maximum size of a resource. Beyond it the values of the steps are left out, then the steps, then all other
+/// values.
 const MAX_SIZE: usize = 512 * 1024;
-/// The longest error, in characters.
+/// The maximum length of an error, in characters.
 const MAX_ERROR: usize = 16 * 1024;
-/// What begins the error of an execution that was interrupted: resources know three states only.
+/// The prefix of the error of an interrupted execution. Resources have no state for it.
 const INTERRUPTED: &str = "interrupted: ";
-/// Why an execution is closed whose gateway does not renew its record.
+/// The error of an execution that is closed because its gateway no longer renews the record.
 const GONE: &str = "interrupted: the gateway that ran it ended; it is not known which of its steps were carried out";
-/// The annotation that the gateway of an execution renews.
+/// The annotation that the gateway of a running execution renews.
 const RENEWED: &str = "muster.giantswarm.io/renewed-at";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ struct Step {
     stored_as: String,
 }
 
-/// The resource of a record.
+/// Converts a record to a resource.
 pub(super) fn manifest(namespace: &str, record: RunRecord) -> Json {
     let name = record.execution_id.clone();
     let spec = fitted(Spec::of(record));
@@ -84,7 +85,7 @@ pub(super) fn manifest(namespace: &str, record: RunRecord) -> Json {
     })
 }
 
-/// The record of a resource; none if it is not one.
+/// Converts a resource to a record; `None` if it is malformed.
 pub(super) fn record(object: &Json) -> Option<RunRecord> {
     let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
     let spec: Spec = serde_json::from_value(object.get("spec")?.clone()).ok()?;
@@ -109,7 +110,7 @@ pub(super) fn record(object: &Json) -> Option<RunRecord> {
     })
 }
 
-/// Whether a resource says how its execution ended. One that was interrupted may be continued.
+/// Whether the execution of a resource has ended. An interrupted one has not, because it may be continued.
 pub(super) fn has_ended(object: &Json) -> bool {
     let text = |path: &str| object.pointer(path).and_then(Json::as_str);
     match text("/spec/status") {
@@ -119,12 +120,12 @@ pub(super) fn has_ended(object: &Json) -> bool {
     }
 }
 
-/// A patch of a resource whose execution is still running at `now`.
+/// The patch that renews the resource of an execution that is still running at `now`.
 pub(super) fn renewal(now: &str) -> Json {
     json!({"metadata": {"annotations": {RENEWED: now}}})
 }
 
-/// A patch of a resource whose gateway ended, if it still has this version.
+/// The patch that closes a resource whose gateway is gone, if it still has this version.
 pub(super) fn closure(version: &str, now: &str) -> Json {
     json!({
         "metadata": {
@@ -156,7 +157,7 @@ fn is_label(text: &str) -> bool {
         && ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
 }
 
-/// A spec that the API server stores.
+/// Cuts a spec to a size that the API server stores.
 fn fitted(mut spec: Spec) -> Spec {
     for error in spec.steps.iter_mut().map(|step| &mut step.error).chain([&mut spec.error]) {
         if let Some(text) = error
@@ -210,15 +211,15 @@ impl Spec {
 
 impl Step {
     fn of(step: StepRecord) -> Self {
-        let status = match step.status.as_str() {
+        let status = match step.status {
             // Its error says that it is not known whether it was carried out.
-            "interrupted" => "failed".to_owned(),
-            _ => step.status,
+            StepState::Interrupted => StepState::Failed,
+            status => status,
         };
         Self {
             step_id: step.step_id,
             tool: step.tool,
-            status,
+            status: status.as_str().to_owned(),
             started_at: step.started_at,
             completed_at: step.completed_at,
             duration_ms: step.duration_ms,
@@ -233,7 +234,7 @@ impl Step {
         StepRecord {
             step_id: self.step_id,
             tool: self.tool,
-            status: self.status,
+            status: StepState::of(&self.status),
             started_at: self.started_at,
             completed_at: self.completed_at,
             duration_ms: self.duration_ms,
@@ -249,7 +250,7 @@ impl Step {
 mod tests {
     use muster_workflow::{
         JsonObject,
-        record::{JournalTime, RunRecord, RunState, StepRecord},
+        record::{JournalTime, RunRecord, RunState, StepRecord, StepState},
     };
     use serde_json::{Value as Json, json};
 
@@ -259,7 +260,7 @@ mod tests {
         StepRecord {
             step_id: id.to_owned(),
             tool: "x_a".to_owned(),
-            status: "completed".to_owned(),
+            status: StepState::Completed,
             started_at: "2026-02-04T10:00:00Z".to_owned(),
             completed_at: Some("2026-02-04T10:00:01Z".to_owned()),
             duration_ms: 1000,
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!(object["spec"]["durationMs"], 5000);
         assert_eq!(record(&object), Some(run("deploy")));
         assert!(has_ended(&object));
-        // No label can have this value.
+        // A blank is invalid in a label, so the label is left out.
         let object = manifest("ns", run("with blank"));
         assert_eq!(
             object["metadata"]["labels"],
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn resources_know_three_states() {
         let error = Some("interrupted: the gateway ended between two steps".to_owned());
-        let unknown = StepRecord { status: "interrupted".to_owned(), ..step("one", Json::Null) };
+        let unknown = StepRecord { status: StepState::Interrupted, ..step("one", Json::Null) };
         let (status, steps) = (RunState::Interrupted, vec![unknown]);
         let object = manifest("ns", RunRecord { status, error, steps, ..run("w") });
         assert_eq!(

@@ -9,6 +9,7 @@ use std::{
 
 use muster_core::{
     call::Caller,
+    effect::Effect,
     observer::{CallStatus, FinishedCall},
 };
 
@@ -67,8 +68,8 @@ fn calls_survive_a_restart_and_an_incomplete_write() {
     let reader = HistoryReader::new(options.folder, Arc::default());
     assert_eq!(ids(&reader, &CallFilter::default(), 10), [5, 4, 3, 2, 1]);
     let one = reader.get(4).unwrap().unwrap();
-    assert_eq!((one.server.as_str(), one.status.as_str()), ("db", "failed"));
-    assert_eq!((one.rule.as_str(), one.effect.as_str()), ("default", "write"));
+    assert_eq!((one.server.as_str(), one.status), ("db", Some(CallStatus::Failed)));
+    assert_eq!((one.rule.as_str(), one.effect), ("default", Some(Effect::Write)));
     assert_eq!((one.server_ms, one.duration_ms), (Some(1.003), 1.013));
     assert_eq!(one.time, "2027-01-15T08:03:00Z");
     assert!(reader.get(6).unwrap().is_none() && reader.get(0).unwrap().is_none());

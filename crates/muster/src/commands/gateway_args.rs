@@ -17,7 +17,7 @@ use muster_client::{
 };
 use muster_core::{json::Raw, text::shell_quoted};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -295,16 +295,19 @@ fn failed_execution(texts: &[&str]) -> Option<CommandError> {
     let (last, before) = texts.split_last()?;
     let execution: ExecutionReply = serde_json::from_str(last).ok()?;
     let of_step = |step: &StepReply| Some(format!("step `{}`: {}", step.id, step.error.as_ref()?));
-    let steps = execution.steps.as_deref().unwrap_or_default();
-    let mut reasons: Vec<String> = steps.iter().filter_map(of_step).collect();
+    let (steps, error) = match &execution {
+        ExecutionReply::Report(report) => (report.steps.as_deref(), report.error.as_deref()),
+        ExecutionReply::Output(members) => (None, members.get("error").and_then(Value::as_str)),
+    };
+    let mut reasons: Vec<String> = steps.unwrap_or_default().iter().filter_map(of_step).collect();
     if reasons.is_empty() {
-        reasons.extend(before.iter().map(|text| (*text).to_owned()).chain(execution.error));
+        reasons.extend(before.iter().copied().chain(error).map(str::to_owned));
     }
     if reasons.is_empty() {
         return None;
     }
     let error = refusal(&reasons.join("\n"));
-    Some(match execution.execution_id.as_str() {
+    Some(match execution.execution_id() {
         "" => error,
         id => error.hint(format!("show the execution with `muster get workflow-execution {id}`")),
     })

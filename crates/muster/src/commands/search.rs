@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::UnavailableServer;
+use muster_api::{UnavailableServer, keyword::known, search::MatchVerdict};
 use muster_client::inventory::{MAX_TOKENS, ToolInfo, ToolPage};
 use muster_core::json::raw;
 use serde::{Deserialize, Serialize};
@@ -61,8 +61,9 @@ const COLUMNS: &[Column<ToolInfo>] = &[
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Reply {
-    /// `found`, `unsure` or `no_such_tool`.
-    verdict: String,
+    /// `None` if only a newer gateway knows it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    verdict: Option<MatchVerdict>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_terms: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -86,13 +87,17 @@ impl Reply {
             let products = self.absent_products.join(" or ");
             return Some(format!("nothing here is {products}; the nearest is {nearest}{terms}"));
         }
-        match self.verdict.as_str() {
-            "no_such_tool" if self.nearest_servers.is_empty() => {
+        match self.verdict {
+            Some(MatchVerdict::NoSuchTool) if self.nearest_servers.is_empty() => {
                 Some(format!("no tool matches{terms}"))
             }
-            "no_such_tool" => Some(format!("no tool matches; these are the nearest{terms}")),
-            "unsure" => Some(format!("no tool clearly matches; these are the nearest{terms}")),
-            _ => terms.strip_prefix("; ").map(str::to_owned),
+            Some(MatchVerdict::NoSuchTool) => {
+                Some(format!("no tool matches; these are the nearest{terms}"))
+            }
+            Some(MatchVerdict::Unsure) => {
+                Some(format!("no tool clearly matches; these are the nearest{terms}"))
+            }
+            Some(MatchVerdict::Found) | None => terms.strip_prefix("; ").map(str::to_owned),
         }
     }
 }
@@ -105,7 +110,7 @@ async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandErro
     let page: ToolPage = response.reply("filter_tools").unwrap_or_default();
     let reply: Reply = response
         .reply("filter_tools")
-        .unwrap_or_else(|_| Reply { verdict: "no_such_tool".to_owned(), ..Reply::default() });
+        .unwrap_or_else(|_| Reply { verdict: Some(MatchVerdict::NoSuchTool), ..Reply::default() });
     Printer::stdout().value(&reply, session.style.format, || match page.tools.as_slice() {
         [] => "No tools found".to_owned(),
         tools => table::list(COLUMNS, tools, session.style),

@@ -111,7 +111,7 @@ fn uses_gateway_login(auth: Option<&Value>) -> bool {
 /// a command.
 pub fn unavailable(server: &UnavailableServer, as_command: fn(&str) -> String) -> String {
     let UnavailableServer { server, state, reason, hint } = server;
-    let state = title(state);
+    let state = title(state.as_str());
     let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let hint = hint.as_deref().map(|hint| format!("; {}", as_command(hint))).unwrap_or_default();
     format!("server {server} is unavailable ({state}{reason}){hint}")

@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-workflow",
         ],
     ),
-    ("muster-api", &["muster-workflow"]),
+    ("muster-api", &["muster-core", "muster-workflow"]),
     // The tap on the dispatcher: it knows calls, not what makes them.
     ("muster-telemetry", &["muster-api", "muster-core", "muster-net"]),
     (

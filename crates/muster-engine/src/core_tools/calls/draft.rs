@@ -6,7 +6,7 @@ use muster_api::{
     calls::CallInfo,
     workflow::{DraftStep, WorkflowDraft},
 };
-use muster_core::{effect::Effect, secret_text::REDACTED};
+use muster_core::{effect::Effect, observer::CallStatus, secret_text::REDACTED};
 use muster_telemetry::history::is_shortened;
 use serde_json::{Map, Value, json};
 
@@ -88,8 +88,8 @@ fn drafted(name: &str, calls: &[CallInfo]) -> WorkflowDraft {
         if kept.is_some_and(|text| text.contains(REDACTED)) {
             notes.push(format!("fill in the secrets of `{id}`: the history redacts them"));
         }
-        if call.status != "ok" {
-            notes.push(format!("`{id}` ended with `{}`", call.status));
+        if let Some(status) = call.status.filter(|status| *status != CallStatus::Ok) {
+            notes.push(format!("`{id}` ended with `{}`", status.as_str()));
         }
         steps.push(DraftStep { id, tool: call.tool.clone(), args });
     }
@@ -131,7 +131,7 @@ fn step_id(tool: &str) -> String {
 #[cfg(test)]
 mod tests {
     use muster_api::calls::CallInfo;
-    use muster_core::json::raw;
+    use muster_core::{json::raw, observer::CallStatus};
     use serde_json::{Value, json};
 
     use super::drafted;
@@ -140,7 +140,7 @@ mod tests {
         CallInfo {
             id,
             tool: tool.to_owned(),
-            status: "ok".to_owned(),
+            status: Some(CallStatus::Ok),
             argument_bytes: 20,
             arguments: arguments.map(raw),
             depth,
@@ -177,22 +177,28 @@ mod tests {
             call(4, "x_notes_list", None, 0),
             call(5, "x_notes_read", Some(&json!({"token": "[REDACTED]"})), 0),
             call(6, "x_notes_read", None, 1),
+            CallInfo {
+                status: Some(CallStatus::TooDeep),
+                ..call(7, "x_notes_add", Some(&json!({})), 0)
+            },
         ];
         let draft = drafted("daily", &calls);
         assert_eq!(
             serde_json::to_value(&draft).unwrap(),
             json!({
                 "name": "daily",
-                "description": "Recorded from calls 3 to 6",
+                "description": "Recorded from calls 3 to 7",
                 "steps": [
                     {"id": "notes_list", "tool": "x_notes_list", "args": {"tag": "a"}},
                     {"id": "notes_list_2", "tool": "x_notes_list"},
                     {"id": "notes_read", "tool": "x_notes_read", "args": {"token": "[REDACTED]"}},
+                    {"id": "notes_add", "tool": "x_notes_add"},
                 ],
                 "notes": [
                     "fill in the arguments of `notes_list_2`: the history does not keep them",
                     "fill in the secrets of `notes_read`: the history redacts them",
                     "call 6 of `x_notes_read` was left out: a workflow made it",
+                    "`notes_add` ended with `too_deep`",
                 ],
             })
         );

@@ -1,6 +1,6 @@
 //! Commands that run something: call, workflow, prompt.
 
-use muster_api::execution::ExecutionReply;
+use muster_api::execution::{ExecutionReply, StepStatus};
 use muster_client::{inventory::ToolInfo, remote::tool_response::ToolResponse};
 use muster_core::json::raw;
 use serde_json::{Map, Value};
@@ -88,14 +88,24 @@ impl Shell {
             self.say(&format::answer(&answer));
             return Ok(());
         };
-        let icon = if answer.failed { "❌" } else { "✅" };
-        self.say(&format!("Execution ID: {}", execution.execution_id));
+        let (icon, status) = match answer.failed {
+            true => ("❌", StepStatus::Failed),
+            false => ("✅", StepStatus::Completed),
+        };
+        self.say(&format!("Execution ID: {}", execution.execution_id()));
         self.say(&format!("Workflow: {name}"));
-        self.say(&format!("Status: {icon} {}", execution.status));
-        if let Some(error) = &execution.error {
+        self.say(&format!("Status: {icon} {}", status.as_str()));
+        let (error, input) = match execution {
+            ExecutionReply::Report(report) => (report.error, report.input),
+            ExecutionReply::Output(members) => {
+                let error = members.get("error").and_then(Value::as_str);
+                (error.map(str::to_owned), Map::new())
+            }
+        };
+        if let Some(error) = error {
             self.say(&format!("Error: {error}"));
         }
-        let mut input: Vec<(&String, &Value)> = execution.input.iter().collect();
+        let mut input: Vec<(&String, &Value)> = input.iter().collect();
         input.sort_unstable_by_key(|(key, _)| *key);
         if !input.is_empty() {
             self.say("Input:");

@@ -1,6 +1,7 @@
 //! The history of calls.
 
 use muster_api::calls::{CallInfo, CallList, CallStats, CallTotals, ToolCalls};
+use muster_core::{effect::Effect, observer::CallStatus};
 
 use super::{ReplyView, time};
 use crate::output::{
@@ -17,11 +18,13 @@ const COLUMNS: &[Column<CallInfo>] = &[
     Column::new("time", |call| time(&call.time)),
     Column::new("tool", |call| call.tool.clone()),
     Column::wide("server", |call| call.server.clone()),
-    Column::new("status", |call| call.status.clone()),
+    Column::new("status", |call| {
+        call.status.map(CallStatus::as_str).unwrap_or_default().to_owned()
+    }),
     Column::new("ms", |call| format!("{:.1}", call.duration_ms)),
     Column::new("bytes", |call| call.result_bytes.to_string()),
     Column::new("caller", |call| caller(call).to_owned()),
-    Column::wide("effect", |call| call.effect.clone()),
+    Column::wide("effect", |call| call.effect.map(Effect::as_str).unwrap_or_default().to_owned()),
     Column::wide("rule", |call| call.rule.clone()),
 ];
 

@@ -4,6 +4,7 @@ use muster_api::{
     access::{BrowserInfo, CreatedToken, LoginInfo, SessionList, StaticTokenInfo},
     policy::{PolicyAnswer, PolicyEntryInfo, PolicyInfo, PolicyRuleInfo, ToolsetSummary},
 };
+use muster_core::{call::Role, effect::Effect, policy::DefaultAccess};
 
 use super::{ReplyView, time};
 use crate::output::{
@@ -25,8 +26,11 @@ impl ReplyView for PolicyAnswer {
         fact("rule", &self.rules.join(", "));
         fact("tool", &self.tool);
         fact("server", &self.server);
-        fact("effect", &self.effect);
-        fact("caller", &format!("{} ({})", self.caller, self.role));
+        fact("effect", self.effect.map(Effect::as_str).unwrap_or_default());
+        match self.role {
+            Some(role) => fact("caller", &format!("{} ({})", self.caller, role.as_str())),
+            None => fact("caller", &self.caller),
+        }
         fact("entries", &self.entries.join(", "));
         fact("toolset", &self.toolset);
         lines.join("\n")
@@ -35,7 +39,7 @@ impl ReplyView for PolicyAnswer {
 
 const RULES: &[Column<PolicyRuleInfo>] = &[
     Column::new("tools", |rule| rule.tool.clone()),
-    Column::new("effect", |rule| or_dash(&rule.effect)),
+    Column::new("effect", |rule| effect_or_dash(rule.effect)),
     Column::new("limits", |rule| or_dash(&rule.limits.join("; "))),
 ];
 
@@ -48,7 +52,7 @@ const ENTRIES: &[Column<PolicyEntryInfo>] = &[
 const TOOLSETS: &[Column<ToolsetSummary>] = &[
     Column::new("toolset", |set| set.name.clone()),
     Column::new("selects", |set| set.selects.join(", ")),
-    Column::new("effect", |set| or_dash(&set.effect)),
+    Column::new("effect", |set| effect_or_dash(set.effect)),
 ];
 
 /// The additions of an entry of `callers`.
@@ -56,11 +60,19 @@ fn adds(entry: &PolicyEntryInfo) -> String {
     let named = |label: &str, value: &str| (!value.is_empty()).then(|| format!("{label} {value}"));
     let mut parts: Vec<String> = Vec::new();
     parts.extend(entry.operator.then(|| "operator".to_owned()));
-    parts.extend(named("default", &entry.default));
-    parts.extend(named("effect", &entry.effect));
+    parts.extend(named("default", entry.default.map(DefaultAccess::as_str).unwrap_or_default()));
+    parts.extend(named("effect", entry.effect.map(Effect::as_str).unwrap_or_default()));
     parts.extend(named("toolset", &entry.toolset));
     parts.extend(entry.rules.iter().map(|rule| rule.tool.clone()));
     or_dash(&parts.join(", "))
+}
+
+fn effect_or_dash(effect: Option<Effect>) -> String {
+    or_dash(effect.map(Effect::as_str).unwrap_or_default())
+}
+
+fn role(role: Option<Role>) -> String {
+    role.map(Role::as_str).unwrap_or_default().to_owned()
 }
 
 fn or_dash(text: &str) -> String {
@@ -69,17 +81,17 @@ fn or_dash(text: &str) -> String {
 
 impl ReplyView for PolicyInfo {
     fn show(&self, style: OutputStyle) -> String {
-        let most = match self.effect.as_str() {
-            "" => String::new(),
-            effect => format!(", up to the effect `{effect}`"),
+        let most = match self.effect {
+            None => String::new(),
+            Some(effect) => format!(", up to the effect `{effect}`"),
         };
+        let default = self.default.map(DefaultAccess::as_str).unwrap_or("unknown to this version");
         let blocked = if self.destructive_blocked {
             "tools that are known to be destructive are blocked"
         } else {
             "tools that are known to be destructive may run"
         };
-        let mut parts =
-            vec![format!("Tools without a rule are {}{most}; {blocked}.", self.default)];
+        let mut parts = vec![format!("Tools without a rule are {default}{most}; {blocked}.")];
         if !self.rules.is_empty() {
             parts.push(table::list(RULES, &self.rules, style));
         }
@@ -96,7 +108,7 @@ impl ReplyView for PolicyInfo {
 
 const TOKENS: &[Column<StaticTokenInfo>] = &[
     Column::new("name", |token| token.name.clone()),
-    Column::new("role", |token| token.role.clone()),
+    Column::new("role", |token| role(token.role)),
     Column::new("toolset", |token| or_dash(token.toolset.as_deref().unwrap_or_default())),
     Column::new("created", |token| token.created.clone()),
     Column::new("expires", |token| match (&token.expires, token.expired) {
@@ -125,7 +137,7 @@ impl ReplyView for CreatedToken {
 const LOGINS: &[Column<LoginInfo>] = &[
     Column::new("id", |login| login.id.clone()),
     Column::new("user", |login| login.user.clone()),
-    Column::new("role", |login| login.role.clone()),
+    Column::new("role", |login| role(login.role)),
     Column::new("groups", |login| or_dash(&login.groups.join(", "))),
     Column::wide("client", |login| or_dash(&login.client)),
     Column::wide("issuer", |login| login.issuer.clone()),

@@ -86,7 +86,7 @@ pub(super) fn unavailable(servers: &[UnavailableServer]) -> Option<(String, Stri
     let line = |server: &UnavailableServer| {
         let UnavailableServer { server, state, reason, .. } = server;
         let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("{server} ({}){reason}", title(state))
+        format!("{server} ({}){reason}", title(state.as_str()))
     };
     let lines: Vec<String> = servers.iter().map(line).collect();
     (!lines.is_empty()).then(|| ("servers".to_owned(), lines.join("\n")))

@@ -1,7 +1,7 @@
 //! Workflows and their executions.
 
 use muster_api::{
-    execution::{ExecutionList, ExecutionReply, RunRecord, RunSummary, StepReply},
+    execution::{ExecutionList, ExecutionReply, RunRecord, RunSummary, StepReply, StepStatus},
     workflow::{WorkflowArgInfo, WorkflowInfo, WorkflowList, WorkflowStepInfo, WorkflowSummary},
 };
 use muster_core::text::shell_quoted;
@@ -130,7 +130,7 @@ impl ReplyView for RunRecord {
         for step in &self.steps {
             steps.row([
                 step.step_id.clone(),
-                step.status.clone(),
+                step.status.as_str().to_owned(),
                 step.tool.clone(),
                 duration(step.duration_ms),
                 outcome(step.error.as_ref(), &step.result),
@@ -144,21 +144,22 @@ impl ReplyView for RunRecord {
 
 impl ReplyView for ExecutionReply {
     fn show(&self, style: OutputStyle) -> String {
-        // The reply of a workflow that defines its output is that output only.
-        if self.status.is_empty() {
-            return properties::table(self, &[], style);
-        }
+        let report = match self {
+            Self::Report(report) => report,
+            Self::Output(members) => return properties::table(members, &["execution_id"], style),
+        };
+        let status = report.status.as_str();
         let facts = [
-            ("execution_id", self.execution_id.clone()),
-            ("workflow", self.workflow.clone()),
-            ("status", self.status.clone()),
-            ("error", self.error.clone().unwrap_or_default()),
+            ("execution_id", report.execution_id.clone()),
+            ("workflow", report.workflow.clone()),
+            ("status", status.to_owned()),
+            ("error", report.error.clone().unwrap_or_default()),
         ];
-        let mut page = vec![heading(&self.status, facts, style)];
-        section(&mut page, "Input Parameters", &parameters(&self.input, style));
-        let steps = self.steps.as_deref().unwrap_or_default();
+        let mut page = vec![heading(status, facts, style)];
+        section(&mut page, "Input Parameters", &parameters(&report.input, style));
+        let steps = report.steps.as_deref().unwrap_or_default();
         section(&mut page, "Step Results", &step_results(steps, style));
-        section(&mut page, "Result", &members(&self.output, ["property", "value"], style));
+        section(&mut page, "Result", &members(&report.output, ["property", "value"], style));
         page.join("\n\n")
     }
 }
@@ -174,7 +175,8 @@ fn step_results(steps: &[StepReply], style: OutputStyle) -> Table {
     let mut table = Table::new(["step", "status", "details"], style);
     for step in steps {
         let outcome = outcome(step.error.as_ref(), &step.result);
-        table.row([step.id.clone(), step.status.clone(), outcome]);
+        let status = step.status.map(StepStatus::as_str).unwrap_or_default();
+        table.row([step.id.clone(), status.to_owned(), outcome]);
     }
     table
 }
@@ -192,10 +194,13 @@ fn parameters(input: &Map<String, Value>, style: OutputStyle) -> Table {
     table
 }
 
-/// The table of the workflow's output, without the details of its execution.
+/// The table of a workflow's result, without the report of its execution.
 fn result(result: &Value, style: OutputStyle) -> Table {
-    let reply: Option<ExecutionReply> = serde_json::from_value(result.clone()).ok();
-    let output = reply.map(|reply| reply.output).unwrap_or_default();
+    let output = match serde_json::from_value(result.clone()) {
+        Ok(ExecutionReply::Report(report)) => report.output,
+        Ok(ExecutionReply::Output(members)) => members,
+        Err(_) => Map::new(),
+    };
     members(&output, ["property", "value"], style)
 }
 
@@ -287,7 +292,8 @@ mod tests {
             "core_workflow_execution_get",
             json!({"execution_id": "8", "workflow_name": "deploy", "status": "failed", "input": {},
                    "started_at": "2026-01-01T00:00:00Z", "duration_ms": 5,
-                   "error": "step b: no", "result": {"status": "failed", "greeting": "hello"}, "steps": [
+                   "error": "step b: no", "result": {"execution_id": "", "status": "failed", "workflow": "deploy",
+                   "steps": null, "template_vars": [], "greeting": "hello"}, "steps": [
                 {"step_id": "a", "tool": "t", "status": "completed", "started_at": "", "result": {"said": "x"}},
                 {"step_id": "b", "tool": "t", "status": "failed", "started_at": "", "error": "no\nway"}]}),
             expect![[r#"
@@ -318,7 +324,8 @@ mod tests {
         check(
             "workflow_deploy",
             json!({"execution_id": "7", "workflow": "deploy", "status": "completed",
-                   "input": {"b": 1, "a": "x"}, "steps": [{"id": "s", "status": "skipped"}], "said": {"n": 1}}),
+                   "input": {"b": 1, "a": "x"}, "steps": [{"id": "s", "status": "skipped"}], "template_vars": ["a"],
+                   "said": {"n": 1}}),
             expect![[r"
                 Workflow Execution Completed
 
@@ -347,6 +354,17 @@ mod tests {
                 PROPERTY       VALUE
                 execution_id   7
                 total          3"]],
+        );
+        // An output may have members with the names of a report's.
+        check(
+            "workflow_deploy",
+            json!({"status": "green", "workflow": 2, "execution_id": "7", "steps": ["a"]}),
+            expect![[r"
+                PROPERTY       VALUE
+                execution_id   7
+                status         green
+                steps          a
+                workflow       2"]],
         );
     }
 }

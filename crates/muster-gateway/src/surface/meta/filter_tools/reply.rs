@@ -1,5 +1,6 @@
 //! The reply of `filter_tools`, within its budget.
 
+use muster_api::search::MatchVerdict;
 use muster_core::{
     catalog::ranked::RankedTools,
     effect::Effect,
@@ -37,9 +38,9 @@ pub(super) struct FilterReply<'a> {
 }
 
 /// The verdict of a search on its own matches, in words.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 pub(super) struct Judgement {
-    verdict: &'static str,
+    verdict: MatchVerdict,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmatched_terms: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,10 +48,6 @@ pub(super) struct Judgement {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nearest_servers: Vec<String>,
 }
-
-const FOUND: &str = "found";
-const UNSURE: &str = "unsure";
-const NO_SUCH_TOOL: &str = "no_such_tool";
 
 impl Judgement {
     pub(super) fn of(ranked: &RankedTools<'_>) -> Self {
@@ -64,14 +61,14 @@ impl Judgement {
         let words = ranked.unmatched_terms.iter().filter(|word| !is_named(word)).take(MOST_WORDS);
         let unmatched_terms = words.map(|word| echo(word).to_owned()).collect();
         let verdict = match ranked.verdict {
-            SearchVerdict::Found => FOUND,
-            SearchVerdict::Unsure => UNSURE,
-            SearchVerdict::NoSuchTool { .. } => NO_SUCH_TOOL,
+            SearchVerdict::Found => MatchVerdict::Found,
+            SearchVerdict::Unsure => MatchVerdict::Unsure,
+            SearchVerdict::NoSuchTool { .. } => MatchVerdict::NoSuchTool,
         };
         let absent_products = ranked.absent_products.clone();
         let mut judgement =
             Self { verdict, unmatched_terms, absent_products, nearest_servers: Vec::new() };
-        if verdict == FOUND {
+        if verdict == MatchVerdict::Found {
             return judgement;
         }
         for found in &ranked.found {
@@ -91,8 +88,8 @@ impl Judgement {
             words => format!("; no tool mentions `{}`", words.join("`, `")),
         };
         match (self.verdict, self.absent_products.as_slice()) {
-            (NO_SUCH_TOOL, _) if self.nearest_servers.is_empty() => None,
-            (NO_SUCH_TOOL, []) => Some(format!(
+            (MatchVerdict::NoSuchTool, _) if self.nearest_servers.is_empty() => None,
+            (MatchVerdict::NoSuchTool, []) => Some(format!(
                 "no tool matches; see whether one of the nearest does it, or say it in other words{unmatched}"
             )),
             (_, [_, ..]) => {
@@ -102,10 +99,10 @@ impl Judgement {
                 let nearest = nearest.unwrap_or_default();
                 Some(format!("nothing here is {products}{nearest}{unmatched}"))
             }
-            (UNSURE, _) => {
+            (MatchVerdict::Unsure, _) => {
                 Some(format!("no tool clearly matches; the nearest are listed{unmatched}"))
             }
-            _ => unmatched.strip_prefix("; ").map(str::to_owned),
+            (MatchVerdict::Found, []) => unmatched.strip_prefix("; ").map(str::to_owned),
         }
     }
 }
