@@ -1,6 +1,6 @@
 //! Files edited by hand and by tools.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use muster_core::connect::Endpoint;
 use serde_json::{Value, json};
@@ -231,6 +231,33 @@ async fn a_deleted_folder_that_is_created_again_is_watched_again() {
         rig.put("mcpservers/c.yaml", REMOTE);
         rig.until(|view| view.servers.contains_key("c")).await;
         assert!(start.elapsed() < 5 * SOON, "{deleted:?}: {:?}", start.elapsed());
+    }
+}
+
+/// File systems give the inode number of a deleted folder to the next one, and a renamed folder keeps it.
+#[tokio::test]
+async fn a_folder_with_the_inode_number_of_the_watched_one_is_watched() {
+    let recreate = |folder: &Path| {
+        fs::remove_dir_all(folder).unwrap();
+        fs::create_dir(folder).unwrap();
+    };
+    let move_there_and_back = |folder: &Path| {
+        let other = folder.with_file_name("other");
+        fs::rename(folder, &other).unwrap();
+        fs::rename(other, folder).unwrap();
+        fs::remove_file(folder.join("a.yaml")).unwrap();
+    };
+    for replace in [recreate as fn(&Path), move_there_and_back] {
+        let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+        rig.until(|view| view.servers.contains_key("a")).await;
+        replace(&rig.path("mcpservers"));
+        rig.until(|view| view.servers.is_empty()).await;
+        let start = Instant::now();
+        rig.put("mcpservers/b.yaml", REMOTE);
+        rig.until(|view| view.servers.contains_key("b")).await;
+        rig.put("mcpservers/c.yaml", REMOTE);
+        rig.until(|view| view.servers.contains_key("c")).await;
+        assert!(start.elapsed() < 5 * SOON, "{:?}", start.elapsed());
     }
 }
 
