@@ -59,12 +59,12 @@ pub struct Template {
 enum Body {
     /// The first tree is the main template, the others are its `define`s and `block`s.
     Trees(Vec<Tree>),
-    /// `{{ .results.my-step }}`: not Go's syntax, but a key that may exist.
+    /// `{{ .results.my-step.items }}`: not Go's syntax, but a path that may exist.
     Key(TemplateError),
 }
 
 /// The roots below which the whole remaining path may be a single key.
-const ROOTS: [&str; 3] = ["input", "results", "vars"];
+const ROOTS: [&str; 4] = ["input", "results", "vars", "context"];
 
 impl Template {
     /// Parses `text`.
@@ -244,10 +244,11 @@ fn literal_key(text: &str) -> Option<(&str, &str)> {
     ROOTS.contains(&root).then_some((root, key))
 }
 
-/// Whether `key` may name a step or an argument that Go's syntax cannot express as a field.
+/// Whether `key` may be a path with the name of a step or an argument that Go's syntax cannot express as a field.
 fn is_key(key: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    key.contains('-') && key.chars().all(allowed)
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(allowed);
+    key.contains('-') && key.split('.').all(is_name)
 }
 
 #[cfg(test)]
@@ -395,7 +396,7 @@ mod tests {
     fn arguments_keep_the_type_of_what_they_refer_to() {
         let data = json!({
             "input": {"n": 5, "list": [1, {"a": null}], "none": null, "my-key": "dashed"},
-            "results": {"a": {"b": 1.5, "my-step": true}, "a.b": "one key"},
+            "results": {"a": {"b": 1.5, "my-step": true}, "a.b": "one key", "get-pods": {"all": [1]}},
         });
         let check = |text: &str, expect: Json| {
             let value = Template::parse(text).unwrap().evaluate(&data, &context());
@@ -407,6 +408,8 @@ mod tests {
         check("{{ .results.a.b }}", json!("one key"));
         check("{{ $.input.n }}", json!(5));
         check("{{ .input.my-key }}", json!("dashed"));
+        check("{{ .results.a.my-step }}", json!(true));
+        check("{{ .results.get-pods.all }}", json!([1]));
         check("{{ .input.none }}", json!("<no value>"));
         check("{{ .input.n }}.", json!("5."));
         check("{{ eq .input.n 5.0 }}", json!(true));

@@ -33,11 +33,12 @@ pub struct RefusedCall {
 }
 
 impl DataReference {
-    /// The reference of a template that is a single key below a root.
+    /// The reference of a template that is a single path below a root.
     pub(super) fn key(text: &str, root: &str, key: &str) -> Self {
         let at = text.find("{{").unwrap_or(0);
         let (line, column) = LineIndex::of(text).place(at);
-        Self { path: vec![root.to_owned(), key.to_owned()], line, column }
+        let path = std::iter::once(root).chain(key.split('.')).map(str::to_owned).collect();
+        Self { path, line, column }
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, value::RawValue};
 
 use super::{
     JsonObject, StepAction, Workflow, WorkflowSpec, WorkflowStep, argument_check, find_cycle,
-    is_assumed_available, render::indexed_path,
+    is_assumed_available, render::navigated_path,
 };
 
 /// A problem that a run will have, or may have.
@@ -264,7 +264,7 @@ impl<'a> Check<'a> {
 
     fn template(&mut self, text: &str) {
         if self.path.first().is_some_and(|part| part == "output")
-            && let Some(path) = indexed_path(text)
+            && let Some(path) = navigated_path(text)
         {
             let path = path.split(['.', '[']).map(str::to_owned).collect();
             return self.reference(&DataReference { path, line: 1, column: 1 });

@@ -88,8 +88,11 @@ impl<'a> Renderer<'a> {
     }
 
     fn leaf(&mut self, text: &str, leaf: TemplateTarget) -> Result<Json, String> {
-        if let Some(path) = indexed_path(text).filter(|_| leaf == TemplateTarget::Output) {
-            let found = value_at(self.data, path);
+        if let Some(path) = navigated_path(text).filter(|_| leaf == TemplateTarget::Output) {
+            let found = match path.strip_prefix("context.") {
+                Some(path) => self.data.get("results").and_then(|results| value_at(results, path)),
+                None => value_at(self.data, path),
+            };
             return found.cloned().ok_or_else(|| format!("path '{path}' not found"));
         }
         let template = Template::parse(text).map_err(|error| worded(&error))?;
@@ -119,11 +122,12 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// The path of a text such as `{{ .results.pods.items[0].name }}`: Go's templates have no such index.
-pub(super) fn indexed_path(text: &str) -> Option<&str> {
+/// The path of a text such as `{{ .results.get-pods.items[0].name }}`: Go's templates have no such index, and no
+/// hyphens in names.
+pub(super) fn navigated_path(text: &str) -> Option<&str> {
     let path = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim().strip_prefix('.')?;
     let is_path = |letter: char| letter.is_alphanumeric() || "_.[]-".contains(letter);
-    (path.contains('[') && path.chars().all(is_path)).then_some(path)
+    (path.contains(['[', '-']) && path.chars().all(is_path)).then_some(path)
 }
 
 /// The older name of the results.

@@ -282,12 +282,18 @@ fn on_failure_steps() {
 #[test]
 fn output_replaces_the_result() {
     let spec = json!({
-        "steps": [{"id": "a", "tool": "echo", "args": {"l": [1, 2], "o": [{"n": "first"}]}}],
+        "steps": [
+            {"id": "a", "tool": "echo", "args": {"l": [1, 2], "o": [{"n": "first"}]}},
+            {"id": "get-all", "tool": "echo", "args": {"o": {"n": "{{ .results.a.o }}"}}},
+            {"id": "b", "tool": "echo", "args": {"o": "{{ .results.get-all.o }}"}},
+        ],
         "output": {"list": "{{ .results.a.l }}", "n": "{{ len .results.a.l }}", "text": "{{ .input.x }}!",
-            "inner": [{"x": "{{ .input.x }}"}], "indexed": "{{ .results.a.o[0].n }}"},
+            "inner": [{"x": "{{ .input.x }}"}], "indexed": "{{ .results.a.o[0].n }}",
+            "dashed": "{{ .results.get-all.o.n[0].n }}", "old": "{{ .context.get-all.o }}",
+            "passed": "{{ .context.b.o.n[0] }}"},
     });
-    let output =
-        json!({"list": [1, 2], "n": 2, "text": "v!", "inner": [{"x": "v"}], "indexed": "first"});
+    let output = json!({"list": [1, 2], "n": 2, "text": "v!", "inner": [{"x": "v"}], "indexed": "first",
+        "dashed": "first", "old": {"n": [{"n": "first"}]}, "passed": {"n": "first"}});
     let (answer, _, _) = ran(spec.clone(), json!({"x": "v"}));
     assert_eq!(answer, output);
     let (answer, error, _) = ran_in_detail(spec, json!({"x": "v"}), ReplyDetail::Debug);
