@@ -143,6 +143,16 @@ fn state_word(state: BackendState) -> String {
     })
 }
 
+/// Adds notes below a table. They are left out with the headings, for programs that read such a table by line.
+fn with_notes(
+    table: String,
+    notes: impl IntoIterator<Item = String>,
+    style: OutputStyle,
+) -> String {
+    let notes = notes.into_iter().filter(|_| style.headings);
+    std::iter::once(table).chain(notes).collect::<Vec<_>>().join("\n\n")
+}
+
 /// Adds a section with a heading to a page, unless its table is empty.
 fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
     if !table.is_empty() {
@@ -158,6 +168,35 @@ mod tests {
 
     pub(super) fn shown(tool: &str, reply: &Value, format: OutputFormat) -> String {
         text(tool, &reply.to_string(), OutputStyle { format, headings: true }).unwrap()
+    }
+
+    #[test]
+    fn tables_without_headings_have_no_notes() {
+        let lines = |tool: &str, reply: &Value, headings| {
+            let style = OutputStyle { format: OutputFormat::Table, headings };
+            text(tool, &reply.to_string(), style).unwrap().lines().count()
+        };
+        let failed = json!({"name": "a", "type": "stdio", "state": "Failed", "consecutiveFailures": 2,
+            "error": "it ended"});
+        let run = json!({"execution_id": "1", "workflow_name": "w", "status": "failed",
+            "started_at": "2026-01-01T00:00:00Z", "duration_ms": 1, "step_count": 1});
+        for (tool, reply) in [
+            ("core_mcpserver_list", json!({"hint": "see --all", "mcpServers": [failed]})),
+            ("core_workflow_list", json!({"workflows": [{"name": "w", "available": false}]})),
+            (
+                "core_serviceclass_list",
+                json!({"serviceClasses": [{"name": "c", "available": false}]}),
+            ),
+            (
+                "core_workflow_execution_list",
+                json!({"executions": [run], "total": 9, "limit": 1, "offset": 0,
+                "has_more": true}),
+            ),
+            ("core_calls_list", json!({"calls": [{"id": 7, "tool": "t"}], "next": 7})),
+        ] {
+            assert_eq!(lines(tool, &reply, false), 1, "{tool}");
+            assert!(lines(tool, &reply, true) > 3, "{tool}");
+        }
     }
 
     #[test]

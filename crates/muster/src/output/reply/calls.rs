@@ -3,7 +3,7 @@
 use muster_api::calls::{CallInfo, CallList, CallStats, CallTotals, ToolCalls};
 use muster_core::{effect::Effect, observer::CallStatus};
 
-use super::{ReplyView, time};
+use super::{ReplyView, time, with_notes};
 use crate::output::{
     format::{OutputFormat, OutputStyle},
     properties,
@@ -41,10 +41,8 @@ impl ReplyView for CallList {
         }
         let calls: Vec<CallInfo> = self.calls.iter().rev().cloned().collect();
         let table = table::list(COLUMNS, &calls, style);
-        match self.next {
-            Some(next) => format!("{table}\n\nEarlier calls: `muster calls --before {next}`"),
-            None => table,
-        }
+        let earlier = |next| format!("Earlier calls: `muster calls --before {next}`");
+        with_notes(table, self.next.map(earlier), style)
     }
 }
 

@@ -5,7 +5,7 @@ use muster_api::{
     state::ServerState,
 };
 
-use super::{ReplyView, time, title};
+use super::{ReplyView, time, title, with_notes};
 use crate::output::{
     format::OutputStyle,
     next_step, properties,
@@ -56,16 +56,14 @@ fn endpoint(server: &McpServerInfo) -> String {
 
 impl ReplyView for McpServerList {
     fn show(&self, style: OutputStyle) -> String {
-        let mut page = vec![match self.mcp_servers.as_slice() {
+        let table = match self.mcp_servers.as_slice() {
             [] => "No MCP servers found".to_owned(),
             servers => table::list(COLUMNS, servers, style),
-        }];
-        page.extend(self.hint.clone());
+        };
         let attention: Vec<String> = self.mcp_servers.iter().filter_map(attention).collect();
-        if !attention.is_empty() {
-            page.push(format!("Servers requiring attention:\n{}", attention.join("\n")));
-        }
-        page.join("\n\n")
+        let attention = (!attention.is_empty())
+            .then(|| format!("Servers requiring attention:\n{}", attention.join("\n")));
+        with_notes(table, self.hint.clone().into_iter().chain(attention), style)
     }
 }
 

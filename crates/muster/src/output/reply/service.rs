@@ -8,7 +8,7 @@ use muster_api::{
 use muster_core::text::shell_quoted;
 use serde_json::{Value, json};
 
-use super::{ReplyView, section, state_word, title};
+use super::{ReplyView, section, state_word, title, with_notes};
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -126,16 +126,12 @@ impl ReplyView for ServiceClassList {
             [] => "No service classes found".to_owned(),
             classes => {
                 let classes = sorted(classes, |class| &class.name);
-                let table = table::list(CLASS_COLUMNS, &classes, style);
                 let lacking = classes.iter().find(|class| !class.available);
-                match lacking.map(|class| shell_quoted(&class.name)) {
-                    Some(name) => {
-                        format!(
-                            "{table}\n\nWhy one is unavailable: muster check serviceclass {name}"
-                        )
-                    }
-                    None => table,
-                }
+                let why = lacking.map(|class| {
+                    let name = shell_quoted(&class.name);
+                    format!("Why one is unavailable: muster check serviceclass {name}")
+                });
+                with_notes(table::list(CLASS_COLUMNS, &classes, style), why, style)
             }
         }
     }

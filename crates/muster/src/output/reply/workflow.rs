@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{
     ReplyView, section,
     service::{described, details, unavailable},
-    time, title,
+    time, title, with_notes,
 };
 use crate::output::{
     format::OutputStyle,
@@ -31,14 +31,12 @@ impl ReplyView for WorkflowList {
         match self.workflows.as_slice() {
             [] => "No workflows found".to_owned(),
             workflows => {
-                let table = table::list(COLUMNS, workflows, style);
                 let lacking = workflows.iter().find(|workflow| !workflow.available);
-                match lacking.map(|workflow| shell_quoted(&workflow.name)) {
-                    Some(name) => {
-                        format!("{table}\n\nWhy one is unavailable: muster check workflow {name}")
-                    }
-                    None => table,
-                }
+                let why = lacking.map(|workflow| {
+                    let name = shell_quoted(&workflow.name);
+                    format!("Why one is unavailable: muster check workflow {name}")
+                });
+                with_notes(table::list(COLUMNS, workflows, style), why, style)
             }
         }
     }
@@ -106,10 +104,8 @@ impl ReplyView for ExecutionList {
         }
         let table = table::list(EXECUTIONS, &self.executions, style);
         let (shown, total) = (self.executions.len(), self.total);
-        match self.has_more {
-            true => format!("{table}\n\nThe newest {shown} of {total} executions"),
-            false => table,
-        }
+        let more = self.has_more.then(|| format!("The newest {shown} of {total} executions"));
+        with_notes(table, more, style)
     }
 }
 
