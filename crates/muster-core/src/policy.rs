@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use crate::{
     arguments::{self, Arguments, InvalidArguments},
     call::{Call, CallError, Caller, Checking, Role},
-    catalog::{CatalogSnapshot, ToolAudience, ToolEntry, family::FamilyCall},
+    catalog::{CatalogSnapshot, ToolAudience, ToolEntry, WORKFLOWS_BACKEND, family::FamilyCall},
     cli::{Executor, Param},
     client::Continuation,
     effect::{Effect, ExcessiveEffect},
@@ -208,9 +208,12 @@ impl Policy {
         self.rules_of(entry).find_map(|rule| rule.effect)
     }
 
-    /// Whether a tool is blocked as destructive.
+    /// Whether a tool is blocked as destructive. The names are those of servers' tools: a workflow may have any name, since
+    /// each of its steps is permitted by itself.
     pub fn blocks(&self, entry: &ToolEntry) -> bool {
-        self.destructive == DestructiveTools::Blocked && denylist::contains(&entry.local_name)
+        self.destructive == DestructiveTools::Blocked
+            && entry.backend.as_str() != WORKFLOWS_BACKEND
+            && denylist::contains(&entry.local_name)
     }
 
     /// The description of a tool under this policy.
