@@ -2,7 +2,8 @@
 //!
 //! Words find what is named, embeddings find what is said in other words. Both scores are normalised by
 //! the best document, weighted and added. A query with several clauses is also ranked by each of them, so that each has tools
-//! among the first.
+//! among the first. A document that has no embedding yet counts as near as its words match, so that it keeps its place
+//! beside documents that have one.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -67,11 +68,13 @@ impl Index {
                     strength: MatchStrength::Weak,
                     matches: Vec::new(),
                 });
+                let by_words = hit.strength;
                 if let Some(near) = near {
                     let meant = MatchStrength::of_meaning(near, share(&query, hit.score));
                     hit.strength = hit.strength.max(meant);
                 }
-                hit.score = clauses.mixed(at, *place, whole.fused(at, hit.score / most));
+                let whole = whole.fused(at, hit.score / most, by_words);
+                hit.score = clauses.mixed(at, *place, whole, by_words);
                 Some(hit)
             })
             .collect();
@@ -121,10 +124,16 @@ impl Similarities {
         (self.nearest >= self.farthest).then_some(self.nearest)
     }
 
-    /// The score of a document whose lexical score is this share of the best one.
-    fn fused(&self, at: usize, lexical: f32) -> f32 {
+    /// The score of a document whose lexical score is this share of the best one. The strength by words stands for a
+    /// missing similarity.
+    fn fused(&self, at: usize, lexical: f32, by_words: MatchStrength) -> f32 {
         let span = (self.nearest - self.farthest).max(f32::MIN_POSITIVE);
-        let nearer = self.of(at).map_or(0.0, |near| (near - self.farthest) / span);
+        let nearer = match (self.of(at), by_words) {
+            (Some(near), _) => (near - self.farthest) / span,
+            (None, MatchStrength::Strong) => 1.0,
+            (None, MatchStrength::Possible) => 0.75,
+            (None, MatchStrength::Weak) => 0.0,
+        };
         LEXICAL_WEIGHT * lexical + (1.0 - LEXICAL_WEIGHT) * nearer
     }
 }
@@ -172,9 +181,9 @@ impl<'a> Clauses<'a> {
 
     /// The score of a document whose score by the whole query is `whole`: the best clause counts, since a document does one of
     /// the things that are asked for.
-    fn mixed(&self, at: usize, place: Place<'_>, whole: f32) -> f32 {
+    fn mixed(&self, at: usize, place: Place<'_>, whole: f32, by_words: MatchStrength) -> f32 {
         let score = |(near, lexical): &(Similarities, BTreeMap<Place<'a>, f32>)| {
-            near.fused(at, lexical.get(&place).copied().unwrap_or_default())
+            near.fused(at, lexical.get(&place).copied().unwrap_or_default(), by_words)
         };
         let best = self.each.iter().map(score).fold(0.0, f32::max);
         (1.0 - self.weight) * whole + self.weight * best

@@ -370,6 +370,33 @@ impl Embed for Topics {
 }
 
 #[test]
+fn a_tool_without_an_embedding_keeps_its_place() {
+    let index = Index::default().with(
+        "gateway",
+        &[
+            tool("service_delete", "Deletes a service"),
+            tool("token_revoke", "Revokes a static token"),
+            tool("events", "Shows events"),
+        ],
+    );
+    let best = |query: &str, known: &'static [usize]| {
+        let (asked, vectors) = (one_request(vec![1.0]), [[0.5], [0.9], [0.1]]);
+        let vector = |place: Place<'_>| {
+            known.contains(&place.position).then(|| vectors[place.position].as_slice())
+        };
+        let meaning = Meaning { query: &asked, vector: &vector };
+        let answer = index.search_meaning(query, EVERYTHING, meaning, None, 5);
+        answer.hits.first().map(|hit| hit.place.position)
+    };
+    for known in [&[0, 1, 2][..], &[0, 2], &[1], &[]] {
+        assert_eq!(best("revoke a static token", known), Some(1), "{known:?}");
+    }
+    // One word of many is no such evidence.
+    let parking = "pay with a token at the parking meter in the old town";
+    assert_eq!(best(parking, &[0, 2]), Some(0));
+}
+
+#[test]
 fn each_clause_of_a_query_has_a_tool_among_the_first() {
     // Both flights and invoices: nearer to the whole query than a tool for one of them, and right for neither request.
     let names = ["alpha", "beta", "gamma"];
