@@ -258,7 +258,8 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: ToolAudience::default(),
+        // As the engine's core tools, which have an index of their own.
+        audience: if backend == "core" { ToolAudience::Everyone } else { ToolAudience::Callers },
     }
 }
 

@@ -326,6 +326,19 @@ fn operators_find_core_tools_among_many_others_if_they_are_meant() {
             .collect::<Vec<_>>()
     });
     assert_eq!(pages.collect::<BTreeSet<_>>().len(), 61);
+    // The rest of the query is about something else, or names the server.
+    let happened = found("show what happened on the calendar", 0);
+    assert_eq!(happened["verdict"], "unsure", "{happened}");
+    assert_eq!(
+        (&happened["tools"][0]["name"], &happened["tools"][0]["match"]),
+        (&json!("core_events"), &json!("possible"))
+    );
+    let happened = found("show what happened to texts", 0);
+    assert_eq!(
+        (&happened["verdict"], &happened["tools"][0]["match"]),
+        (&json!("found"), &json!("strong")),
+        "{happened}"
+    );
     // It shares a word with the query, and is nothing that may be meant.
     let film = found("show a film about penguins in the cinema", 0);
     assert_eq!((&film["verdict"], &film["total"]), (&json!("no_such_tool"), &json!(0)));

@@ -196,10 +196,19 @@ impl ToolIndex {
             // catalog have a word of the query.
             let core = listed.ranker(index.for_gateway());
             let core = core.search(question.text, unwanted, meaning, None, CHUNK);
-            core_matches::add(&mut ranked, core, CHUNK);
+            let is_server = |word: &str| names_server(word, listed);
+            core_matches::add(&mut ranked, core, CHUNK, is_server);
         }
         ranked
     }
+}
+
+/// Whether a word is part of the name of a server.
+fn names_server(word: &str, listed: &CatalogSnapshot) -> bool {
+    let separates = |sign: char| !sign.is_alphanumeric();
+    listed.sources().any(|source| {
+        source.backend.as_str().split(separates).any(|part| part.eq_ignore_ascii_case(word))
+    })
 }
 
 /// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise only operators
