@@ -276,6 +276,8 @@ pub struct RunJournal {
     pub ended: Vec<(StepReport, Json, JournalTime, JournalTime)>,
     /// The steps that started and did not end.
     pub open: Vec<(String, String, JournalTime)>,
+    /// The time of the first line.
+    pub first: JournalTime,
     /// The time of the last line.
     pub last: JournalTime,
 }
@@ -290,6 +292,7 @@ impl RunJournal {
             match line {
                 JournalEntry::Opened { at, opened } => {
                     story.opened = Some(*opened);
+                    story.first.clone_from(&at);
                     story.last = at;
                 }
                 JournalEntry::Begins { at, step, tool } => {
@@ -413,6 +416,7 @@ impl RunRecord {
         Self {
             status: RunState::Interrupted,
             completed_at: Some(completed_at),
+            duration_ms: story.last.since(&story.first),
             error: Some(error),
             steps: story.steps(),
             ..self

@@ -64,6 +64,7 @@ fn a_truncated_journal_is_readable() {
     };
     let record_of = record(&whole).unwrap();
     assert_eq!(record_of.status, RunState::Interrupted);
+    assert_eq!(record_of.duration_ms, 1);
     assert_eq!(
         record_of.error.as_deref(),
         Some(
