@@ -306,7 +306,7 @@ def check_rights(tally, server, name, namespace):
 
 
 def check_settings(tally, server, folder, values, muster):
-    """`muster` reads the configuration folder that the pod would have without a complaint."""
+    """`muster` reads the configuration directory that the pod would have without a complaint."""
     name, namespace = release(values)
     config = mount(folder / f"config-{name}", files(server, namespace, f"{name}-muster"))
     done = subprocess.run([muster, "validate", config], capture_output=True, text=True)
