@@ -16,7 +16,7 @@ use crate::circuit_breaker::CircuitBreaker;
 
 /// Runs a limited number of calls at once; others queue. A queued call that is cancelled takes no slot.
 #[derive(Debug)]
-pub(crate) struct Limited {
+pub(crate) struct LimitedBackend {
     backend: Arc<dyn Backend>,
     room: Semaphore,
     call_timeout: Option<CallTimeout>,
@@ -30,7 +30,7 @@ pub(crate) struct CallTimeout {
     pub(crate) limit: Duration,
 }
 
-impl Limited {
+impl LimitedBackend {
     /// Applies the limits of a server: `at_once` calls, each within the server's call timeout, while its circuit
     /// breaker is closed.
     pub(crate) fn for_server(
@@ -89,7 +89,7 @@ impl Limited {
     }
 }
 
-impl Backend for Limited {
+impl Backend for LimitedBackend {
     fn run<'a>(
         &'a self,
         cx: CallContext<'a>,
@@ -122,7 +122,7 @@ mod tests {
         spooled::ToolResult,
     };
 
-    use super::{CallTimeout, Limited};
+    use super::{CallTimeout, LimitedBackend};
 
     /// A backend that never replies.
     #[derive(Debug)]
@@ -161,8 +161,8 @@ mod tests {
     async fn a_server_that_does_not_answer_is_given_up() {
         let server = BackendName::new("slow");
         let limit = Duration::from_secs(7);
-        let limited =
-            Limited::new(Arc::new(Silent), 1).with_timeout(Some(CallTimeout { server, limit }));
+        let limited = LimitedBackend::new(Arc::new(Silent), 1)
+            .with_timeout(Some(CallTimeout { server, limit }));
         let (client, caller) = (NoClient::shared(), Caller::local());
         let cx = CallContext { client: &client, caller: &caller, tools: &Silent };
         let what = ResourceOperation::Read { uri: "a:b".to_owned() };

@@ -18,7 +18,7 @@ use self::disk::Disk;
 pub use self::{
     follow::Following,
     query::{Filter, TimeError, duration, parse_time},
-    reason::{Kind, Reason},
+    reason::{Reason, ResourceKind},
 };
 
 /// The number of events kept in memory.
@@ -56,7 +56,7 @@ impl Event {
     /// and definitions, but not for work that one gateway was asked to do.
     pub fn is_shared(&self) -> bool {
         Reason::ALL_SHARED.iter().any(|reason| reason.as_str() == self.reason)
-            || self.involved_object.kind == Kind::McpServer.as_str()
+            || self.involved_object.kind == ResourceKind::McpServer.as_str()
     }
 }
 

@@ -114,7 +114,7 @@ impl fmt::Debug for LeasedServers {
 }
 
 /// Where a server runs.
-pub(crate) enum Place {
+pub(crate) enum ServerLocation {
     /// Here, under this lease.
     Here(Claimed),
     /// At another replica.
@@ -216,7 +216,7 @@ impl LeasedServers {
         self: &Arc<Self>,
         name: &str,
         events: &Arc<dyn ConnectionObserver>,
-    ) -> Place {
+    ) -> ServerLocation {
         let mut failed = false;
         loop {
             let moved = self.moved.notified();
@@ -237,7 +237,7 @@ impl LeasedServers {
         self: &Arc<Self>,
         name: &str,
         events: &Arc<dyn ConnectionObserver>,
-    ) -> Result<Option<Place>, StoreError> {
+    ) -> Result<Option<ServerLocation>, StoreError> {
         if switch::is_stopped(self, name).await? {
             return Ok(None);
         }
@@ -248,7 +248,11 @@ impl LeasedServers {
             self.owned.lock().insert(name.to_owned(), owned);
             self.deps.tasks.spawn(lease::keep(Arc::clone(self), Arc::clone(&lease)));
             let servers = Arc::clone(self);
-            return Ok(Some(Place::Here(Claimed { servers, lease, connected: Some(connected) })));
+            return Ok(Some(ServerLocation::Here(Claimed {
+                servers,
+                lease,
+                connected: Some(connected),
+            })));
         }
         let Some(holder) = lease::holder(&*self.deps.link, name).await? else { return Ok(None) };
         if holder.replica == self.deps.link.id() {
@@ -257,7 +261,7 @@ impl LeasedServers {
         }
         let remote = RemoteConnection::new(self, name, holder, Arc::clone(events));
         self.remote.lock().insert(name.to_owned(), Arc::downgrade(&remote));
-        Ok(Some(Place::Elsewhere(remote)))
+        Ok(Some(ServerLocation::Elsewhere(remote)))
     }
 
     /// The lease of this replica on a server that it may still use.

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    call_limits::Limited,
+    call_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     server_logs::ServerLogs,
     server_offer::{self, Naming},
@@ -148,7 +148,7 @@ impl UnitObserver for Observer {
                 self.note(&status);
                 let server = &self.server.server;
                 let breaker = CircuitBreaker::new(&server.name, CALL_FAILURES);
-                let limited = Limited::for_server(backend, server, CALLS_AT_ONCE, breaker);
+                let limited = LimitedBackend::for_server(backend, server, CALLS_AT_ONCE, breaker);
                 self.publish(&listing, Some(Arc::new(limited)));
                 self.tried();
             }

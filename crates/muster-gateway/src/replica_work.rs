@@ -109,7 +109,7 @@ pub struct Asker {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Ask {
+struct WorkRequest {
     request: Raw,
     from: Asker,
 }
@@ -206,7 +206,8 @@ impl ReplicaWork {
     ) -> Result<Vec<u8>, NoResult> {
         let inner = &*self.0;
         let from = Asker { replica: inner.link.id().to_owned(), ticket: ticket.to_owned() };
-        let message = Box::<str>::from(raw(&Ask { request, from })).into_string().into_bytes();
+        let message =
+            Box::<str>::from(raw(&WorkRequest { request, from })).into_string().into_bytes();
         if message.len() > MAX_REQUEST {
             return Err(NoResult::TooLarge);
         }
@@ -336,7 +337,7 @@ impl Inner {
 
     /// Starts the work of a request in the background.
     fn asked(self: &Arc<Self>, message: &[u8]) {
-        let Ok(Ask { request, from }) = serde_json::from_slice(message) else { return };
+        let Ok(WorkRequest { request, from }) = serde_json::from_slice(message) else { return };
         let mut running = self.running.lock();
         if running.contains_key(&from.ticket) || self.was_done(&from.ticket) {
             // The message was repeated.

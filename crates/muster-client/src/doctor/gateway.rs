@@ -9,7 +9,7 @@ use muster_net::Url;
 
 use super::{
     Finding, Hop,
-    probe::{Answer, probe},
+    probe::{ProbeResult, probe},
 };
 use crate::remote::{Credentials, Remote, error::RemoteError, target::Target};
 
@@ -117,16 +117,16 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
             .fix("write it as `http://HOST:PORT/mcp`");
     };
     match probe(&address).await {
-        Answer::Refused if target.is_local() => {
+        ProbeResult::Refused if target.is_local() => {
             Finding::warning(Hop::Gateway, "not-running", url, "no gateway is running")
                 .fix("start one with `muster serve`")
         }
-        Answer::UnknownHost(reason) => {
+        ProbeResult::UnknownHost(reason) => {
             let message = format!("the host `{}` cannot be resolved: {reason}", address.host());
             Finding::bad(Hop::Gateway, "host-unknown", url, message)
                 .fix("check the endpoint with `muster context list`")
         }
-        Answer::NoConnection(reason) => {
+        ProbeResult::NoConnection(reason) => {
             let message =
                 format!("{}:{} cannot be reached: {reason}", address.host(), address.port());
             unreachable(url, message)
@@ -136,13 +136,13 @@ async fn failed(target: &Target, error: &RemoteError) -> Finding {
     }
 }
 
-fn another_program(port: u16, answer: Answer) -> String {
+fn another_program(port: u16, answer: ProbeResult) -> String {
     let who = match answer {
-        Answer::Http { status, server } => {
+        ProbeResult::Http { status, server } => {
             let server = server.map(|name| format!(" of `{}`", text::printable(&name)));
             format!("HTTP status {status}{}", server.unwrap_or_default())
         }
-        Answer::Tls => "TLS".to_owned(),
+        ProbeResult::Tls => "TLS".to_owned(),
         _ => "no HTTP".to_owned(),
     };
     format!("another program answers on port {port}, not a gateway: {who}")

@@ -21,7 +21,7 @@ const CLIENT_HELLO: [u8; 52] = *b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03\
 
 /// The result of probing an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ProbeResult {
     /// The host has no address.
     UnknownHost(String),
     /// Nothing listens on the port.
@@ -42,11 +42,11 @@ pub(super) enum Answer {
 }
 
 /// Probes what responds at a URL.
-pub(super) async fn probe(url: &Url) -> Answer {
+pub(super) async fn probe(url: &Url) -> ProbeResult {
     // Try TLS first, because its response is unambiguous. To plain text, a TLS server may respond with an alert, with
     // nothing, or with an HTTP error in its own words.
     match ask(url, &CLIENT_HELLO).await {
-        Ok(response) if matches!(response.first(), Some(0x15 | 0x16)) => return Answer::Tls,
+        Ok(response) if matches!(response.first(), Some(0x15 | 0x16)) => return ProbeResult::Tls,
         Ok(_) => (),
         Err(answer) => return answer,
     }
@@ -57,12 +57,12 @@ pub(super) async fn probe(url: &Url) -> Answer {
         url.host_header().to_str().unwrap_or_default(),
     );
     match ask(url, request.as_bytes()).await {
-        Ok(response) => http_answer(&response).unwrap_or(Answer::Other),
+        Ok(response) => http_answer(&response).unwrap_or(ProbeResult::Other),
         Err(answer) => answer,
     }
 }
 
-fn http_answer(response: &[u8]) -> Option<Answer> {
+fn http_answer(response: &[u8]) -> Option<ProbeResult> {
     let text = String::from_utf8_lossy(response);
     let head = text.strip_prefix("HTTP/")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
@@ -70,22 +70,24 @@ fn http_answer(response: &[u8]) -> Option<Answer> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("server").then(|| value.trim().to_owned())
     });
-    Some(Answer::Http { status, server })
+    Some(ProbeResult::Http { status, server })
 }
 
 /// Sends bytes and reads the beginning of the response.
-async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
+async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, ProbeResult> {
     let address = (url.host(), url.port());
     let found = timeout(STEP, lookup_host(address)).await;
     let mut addresses = match found {
         Ok(Ok(addresses)) => addresses.peekable(),
-        Ok(Err(err)) => return Err(Answer::UnknownHost(err.to_string())),
-        Err(_) => return Err(Answer::UnknownHost("the name server does not answer".to_owned())),
+        Ok(Err(err)) => return Err(ProbeResult::UnknownHost(err.to_string())),
+        Err(_) => {
+            return Err(ProbeResult::UnknownHost("the name server does not answer".to_owned()));
+        }
     };
     if addresses.peek().is_none() {
-        return Err(Answer::UnknownHost("it has no address".to_owned()));
+        return Err(ProbeResult::UnknownHost("it has no address".to_owned()));
     }
-    let mut failure = Answer::Refused;
+    let mut failure = ProbeResult::Refused;
     for address in addresses {
         match timeout(STEP, TcpStream::connect(address)).await {
             Ok(Ok(mut stream)) => {
@@ -99,8 +101,8 @@ async fn ask(url: &Url, bytes: &[u8]) -> Result<Vec<u8>, Answer> {
                 return Ok(response);
             }
             Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => (),
-            Ok(Err(err)) => failure = Answer::NoConnection(err.to_string()),
-            Err(_) => failure = Answer::NoConnection("it does not answer".to_owned()),
+            Ok(Err(err)) => failure = ProbeResult::NoConnection(err.to_string()),
+            Err(_) => failure = ProbeResult::NoConnection("it does not answer".to_owned()),
         }
     }
     Err(failure)
@@ -114,7 +116,7 @@ mod tests {
         thread,
     };
 
-    use super::{Answer, Url, http_answer, probe};
+    use super::{ProbeResult, Url, http_answer, probe};
 
     /// A TLS server that responds to plain text with a plain-text error, as Apache does.
     #[tokio::test]
@@ -135,7 +137,7 @@ mod tests {
         });
         for scheme in ["http", "https"] {
             let url = Url::parse(&format!("{scheme}://127.0.0.1:{port}/mcp")).unwrap();
-            assert_eq!(probe(&url).await, Answer::Tls, "{scheme}");
+            assert_eq!(probe(&url).await, ProbeResult::Tls, "{scheme}");
         }
     }
 
@@ -143,7 +145,7 @@ mod tests {
     fn answers() {
         let said = b"HTTP/1.1 404 Not Found\r\nserver: nginx\r\n\r\nServer: no";
         let server = Some("nginx".to_owned());
-        assert_eq!(http_answer(said), Some(Answer::Http { status: 404, server }));
+        assert_eq!(http_answer(said), Some(ProbeResult::Http { status: 404, server }));
         assert_eq!(http_answer(b"SSH-2.0"), None);
     }
 }

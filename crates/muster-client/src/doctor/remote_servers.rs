@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{
     Finding, Hop, definitions,
-    probe::{Answer, probe},
+    probe::{ProbeResult, probe},
     servers::{Failure, OutputCollector},
 };
 use crate::env_vars;
@@ -50,46 +50,48 @@ pub(super) async fn explain(
     let answer = probe(&url).await;
     let (host, port) = (url.host(), url.port());
     match (&answer, url.is_secure()) {
-        (Answer::UnknownHost(reason), _) => {
+        (ProbeResult::UnknownHost(reason), _) => {
             let message = format!("the host `{host}` cannot be resolved: {reason}");
             Finding::bad(Hop::Handshake, "host-unknown", name, message)
                 .fix(with_proxy("check the spelling of the host, and your network or VPN"))
         }
-        (Answer::Refused, _) => {
+        (ProbeResult::Refused, _) => {
             let message = format!("nothing listens on {host}:{port}");
             Finding::bad(Hop::Handshake, "connection-refused", name, message)
                 .fix("start the server, or correct the port in its `url`")
         }
-        (Answer::NoConnection(reason), _) => {
+        (ProbeResult::NoConnection(reason), _) => {
             let message = format!("{host}:{port} cannot be reached: {reason}");
             Finding::bad(Hop::Handshake, "unreachable", name, message)
                 .fix(with_proxy("check your network or VPN, and the port in its `url`"))
         }
         // Offer no repair: anything on the way can respond in plain text, and `http://` would expose the headers to it.
-        (Answer::Http { .. }, true) => {
+        (ProbeResult::Http { .. }, true) => {
             let message = format!("{host}:{port} speaks plain HTTP, not HTTPS");
             Finding::bad(Hop::Handshake, "speaks-http", name, message).fix(
                 "correct the port in its `url`, or write `http://` if its requests may travel unencrypted",
             )
         }
-        (Answer::Tls, false) => {
+        (ProbeResult::Tls, false) => {
             let message = format!("{host}:{port} speaks HTTPS, not plain HTTP");
             let finding = Finding::bad(Hop::Handshake, "speaks-https", name, message);
             let rest = file.server.spec.url.split_once("://").map_or("", |(_, rest)| rest);
             with_url(finding, file, &format!("https://{rest}"), None)
         }
-        (Answer::Tls | Answer::Other | Answer::Http { .. }, _) => match (failure, insecure) {
-            (_, Some(reason)) => certificate(name, reason),
-            (Failure::Timeout(limit), None) => {
-                let message = format!("no answer within {} s", limit.as_secs());
-                Finding::bad(Hop::Handshake, "no-answer", name, message)
-                    .fix("look at the log of the server, or raise --timeout")
+        (ProbeResult::Tls | ProbeResult::Other | ProbeResult::Http { .. }, _) => {
+            match (failure, insecure) {
+                (_, Some(reason)) => certificate(name, reason),
+                (Failure::Timeout(limit), None) => {
+                    let message = format!("no answer within {} s", limit.as_secs());
+                    Finding::bad(Hop::Handshake, "no-answer", name, message)
+                        .fix("look at the log of the server, or raise --timeout")
+                }
+                (Failure::Error { error, doing }, None) => {
+                    let message = format!("{doing}: {}", text::printable(&error.to_string()));
+                    not_mcp(connect, file, url.path(), message).await
+                }
             }
-            (Failure::Error { error, doing }, None) => {
-                let message = format!("{doing}: {}", text::printable(&error.to_string()));
-                not_mcp(connect, file, url.path(), message).await
-            }
-        },
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResourceKind {
     /// An MCP server.
     McpServer,
     /// A workflow.
@@ -13,7 +13,7 @@ pub enum Kind {
     ServiceInstance,
 }
 
-impl Kind {
+impl ResourceKind {
     /// Its name in files and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -239,12 +239,12 @@ impl Reason {
     }
 
     /// The kind of resource it is about.
-    pub fn kind(self) -> Kind {
-        let about = |kind: &Kind| self.as_str().starts_with(kind.as_str());
-        [Kind::Workflow, Kind::ServiceClass, Kind::ServiceInstance]
+    pub fn kind(self) -> ResourceKind {
+        let about = |kind: &ResourceKind| self.as_str().starts_with(kind.as_str());
+        [ResourceKind::Workflow, ResourceKind::ServiceClass, ResourceKind::ServiceInstance]
             .into_iter()
             .find(about)
-            .unwrap_or(Kind::McpServer)
+            .unwrap_or(ResourceKind::McpServer)
     }
 
     /// Whether it is a warning.

@@ -22,7 +22,7 @@ use super::{
     owner_connections::{ConnectedOffer, OwnerConnection, OwnerConnections, OwnerStanding, counts},
 };
 use crate::{
-    call_limits::Limited,
+    call_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     server_logs::ServerLogs,
     server_offer,
@@ -138,7 +138,7 @@ fn take_in(
             breaker.close();
             connections.change(name, id, &deps.changes, |link| {
                 let limited =
-                    Limited::for_server(backend, &link.server, deps.calls_at_once, breaker);
+                    LimitedBackend::for_server(backend, &link.server, deps.calls_at_once, breaker);
                 let backend: Arc<dyn Backend> =
                     Arc::new(OwnerBackend::new(connections, name, id, limited));
                 let source = server_offer::source(&prefix, &link.server, &listing);

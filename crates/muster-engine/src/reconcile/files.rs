@@ -16,7 +16,7 @@ use muster_exec::{
 
 use super::{ListHashes, Reconciler};
 use crate::{
-    call_limits::Limited,
+    call_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     cli_offer,
     events::Reason,
@@ -172,7 +172,7 @@ impl Reconciler {
             Arc::clone(&self.deps.environment),
             self.deps.launcher.clone(),
         );
-        Arc::new(Limited::new(Arc::new(backend), self.deps.calls_at_once))
+        Arc::new(LimitedBackend::new(Arc::new(backend), self.deps.calls_at_once))
     }
 
     fn rename_all(&mut self) {

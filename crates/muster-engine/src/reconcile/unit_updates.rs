@@ -12,7 +12,7 @@ use muster_gateway::condition::ServerCondition;
 
 use super::Reconciler;
 use crate::{
-    call_limits::Limited,
+    call_limits::LimitedBackend,
     events::Reason,
     server_offer,
     status::ServerStatus,
@@ -84,7 +84,7 @@ impl Reconciler {
         let Some(backend) = self.connections.get(&server.name) else { return };
         let Some(entry) = self.servers.get(&server.name) else { return };
         let (at_once, breaker) = (self.deps.calls_at_once, Arc::clone(&entry.breaker));
-        let limited = Limited::for_server(Arc::clone(backend), server, at_once, breaker);
+        let limited = LimitedBackend::for_server(Arc::clone(backend), server, at_once, breaker);
         self.state.backends.insert(BackendName::new(server.name.as_str()), Arc::new(limited));
     }
 

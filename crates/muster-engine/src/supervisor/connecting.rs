@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::unit_events::{self, UnitEvents};
 use crate::{
-    leased_servers::{LeasedServers, Place, RemoteConnection},
+    leased_servers::{LeasedServers, RemoteConnection, ServerLocation},
     server_logs::ServerLogs,
 };
 
@@ -45,8 +45,8 @@ pub(super) async fn connect_leased(
     loop {
         let (sender, events) = unit_events::channel(&server.name, logs.clone());
         let claimed = match leased.place(&server.name, &sender).await {
-            Place::Here(claimed) => claimed,
-            Place::Elsewhere(remote) => {
+            ServerLocation::Here(claimed) => claimed,
+            ServerLocation::Elsewhere(remote) => {
                 let connection = Arc::<RemoteConnection>::clone(&remote);
                 match listed(connection, events, limit, close_timeout).await {
                     Err(_) if remote.has_moved() => continue,

@@ -67,10 +67,10 @@ pub(super) async fn resume(
         client,
     };
     match stream.event_at(position).await {
-        Ok(At::Unknown) => return Err(UnknownStream),
+        Ok(LogEntry::Unknown) => return Err(UnknownStream),
         // Nothing follows.
-        Ok(At::End) => return Ok(Some(Box::new(Received(received)))),
-        Ok(At::Event) => (),
+        Ok(LogEntry::End) => return Ok(Some(Box::new(Received(received)))),
+        Ok(LogEntry::Event) => (),
         Err(error) => tracing::debug!("a resumed stream waits: {error}"),
     }
     let (cut, ended) = (app.draining.clone(), session.ended.clone());
@@ -99,7 +99,7 @@ struct ResumedStream {
 }
 
 /// The entry of a log at a position.
-enum At {
+enum LogEntry {
     /// An event that others may follow, or one that the log has dropped.
     Event,
     /// The last event.
@@ -177,15 +177,15 @@ impl ResumedStream {
         }
     }
 
-    async fn event_at(&self, position: u64) -> Result<At, StoreError> {
+    async fn event_at(&self, position: u64) -> Result<LogEntry, StoreError> {
         let found = self.link.state().entries(&self.key, position.saturating_sub(1), 1).await?;
         Ok(match found.first() {
-            None => At::Unknown,
+            None => LogEntry::Unknown,
             Some((at, entry)) if *at == position => match entry.first() {
-                Some(&(RESPONSE | END | TOO_LARGE)) => At::End,
-                _ => At::Event,
+                Some(&(RESPONSE | END | TOO_LARGE)) => LogEntry::End,
+                _ => LogEntry::Event,
             },
-            Some(_) => At::Event,
+            Some(_) => LogEntry::Event,
         })
     }
 

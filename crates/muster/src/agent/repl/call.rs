@@ -98,8 +98,8 @@ impl Shell {
         let (error, input) = match execution {
             ExecutionReply::Report(report) => (report.error, report.input),
             ExecutionReply::Output(members) => {
-                let error = members.get("error").and_then(Value::as_str);
-                (error.map(str::to_owned), Map::new())
+                let error = members.get("error").filter(|_| answer.failed);
+                (error.and_then(Value::as_str).map(str::to_owned), Map::new())
             }
         };
         if let Some(error) = error {
