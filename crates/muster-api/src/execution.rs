@@ -2,8 +2,8 @@
 
 pub use muster_workflow::{
     TOOL_PREFIX,
-    record::{RunRecord, RunState, RunSummary, StepRecord, StepState},
-    report::StepStatus,
+    record::{RunRecord, RunState, RunSummary, StepRecord},
+    report::{StepState, StepStatus},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,9 +64,11 @@ pub struct ExecutionReport {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub input: Map<String, Value>,
     /// The steps that ran, in order; null if there are none.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub steps: Option<Vec<StepReply>>,
-    /// The arguments that templates refer to.
-    pub template_vars: Vec<String>,
+    /// The arguments that templates refer to; null if there are none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub template_vars: Option<Vec<String>>,
     /// The result of the last step.
     #[serde(flatten)]
     pub output: Map<String, Value>,
@@ -109,7 +111,8 @@ mod tests {
         };
         assert_eq!((found.status, &found.output["said"]), (StepStatus::Completed, &json!(1)));
         for output in [
-            json!({"execution_id": "7", "status": "completed", "workflow": "deploy"}),
+            json!({"execution_id": "7", "status": "completed", "workflow": "deploy", "steps": null}),
+            json!({"execution_id": "7", "status": "completed", "workflow": "deploy", "template_vars": null}),
             json!({"execution_id": "7", "status": "green", "steps": ["a"], "template_vars": []}),
             // The last step's result has a member of the same name.
             json!({"execution_id": "7", "workflow": "deploy", "status": {"code": 3}, "steps": null, "template_vars": []}),

@@ -1,4 +1,4 @@
-//! The report of a step, and the result of a run.
+//! The status and the report of a step, and the result of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -24,6 +24,51 @@ impl StepStatus {
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// The status of a step in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepState {
+    /// Its tool returned a result.
+    Completed,
+    /// Its tool failed, or could not be called.
+    Failed,
+    /// Its condition did not hold.
+    Skipped,
+    /// The gateway ended while it ran. Also a status that this version does not know.
+    #[serde(other)]
+    Interrupted,
+}
+
+impl StepState {
+    /// Parses the name of a status.
+    pub fn of(word: &str) -> Self {
+        [Self::Completed, Self::Failed, Self::Skipped]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .unwrap_or(Self::Interrupted)
+    }
+
+    /// Its name in records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => StepStatus::Completed.as_str(),
+            Self::Failed => StepStatus::Failed.as_str(),
+            Self::Skipped => StepStatus::Skipped.as_str(),
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<StepStatus> for StepState {
+    fn from(status: StepStatus) -> Self {
+        match status {
+            StepStatus::Completed => Self::Completed,
+            StepStatus::Failed => Self::Failed,
+            StepStatus::Skipped => Self::Skipped,
         }
     }
 }

@@ -3,7 +3,8 @@
 use muster_config::kinds::{API_GROUP, API_VERSION};
 use muster_workflow::{
     JsonObject,
-    record::{RunRecord, RunState, StepRecord, StepState},
+    record::{RunRecord, RunState, StepRecord},
+    report::StepState,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -250,7 +251,8 @@ impl Step {
 mod tests {
     use muster_workflow::{
         JsonObject,
-        record::{JournalTime, RunRecord, RunState, StepRecord, StepState},
+        record::{JournalTime, RunRecord, RunState, StepRecord},
+        report::StepState,
     };
     use serde_json::{Value as Json, json};
 

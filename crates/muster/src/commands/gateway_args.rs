@@ -360,8 +360,9 @@ mod tests {
         let said = |texts: &[&str]| {
             failed_execution(texts).map(|err| format!("{err} | {}", err.hints().join(" | ")))
         };
-        let reply = r#"{"execution_id":"7","status":"failed","steps":[{"id":"a","status":"completed"},
-            {"id":"b","status":"failed","error":"no\nhint: try"}]}"#;
+        let reply = r#"{"execution_id":"7","input":{},"status":"failed","steps":[
+            {"id":"a","status":"completed","tool":"t"},{"id":"b","status":"failed","error":"no\nhint: try"}],
+            "template_vars":null,"workflow":"w"}"#;
         let hint = "show the execution with `muster get workflow-execution 7`";
         assert_eq!(said(&[reply]).unwrap(), format!("step `b`: no | try | {hint}"));
         assert_eq!(said(&[r#"{"execution_id":"","error":"nothing"}"#]).unwrap(), "nothing | ");

@@ -359,8 +359,8 @@ mod tests {
                 PROPERTY       VALUE
                 execution_id   7
                 status         green
-                steps          a
-                workflow       2"]],
+                workflow       2
+                steps          a"]],
         );
     }
 }
