@@ -4,11 +4,19 @@
 //! and renews the claim while it works; the replica that asked repeats its message until the ticket is claimed. The
 //! result is stored, and read once. If the replica that does the work dies, the work is not taken over, and the replica
 //! that asked learns that it may have been done in part. Work that nobody waits for any more is cancelled.
+//!
+//! Messages are encrypted, so only replicas can make one. A message that somebody recorded and sends again begins
+//! nothing: it names its recipient, and work is numbered ([`begun`]).
+
+mod begun;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,11 +37,15 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
+use self::begun::BegunWork;
+
 /// How long a stored result is kept for the replica that asked.
 const RESULT_TTL: Duration = Duration::from_secs(120);
 /// How long a claim holds, and how often it is renewed.
 const CLAIM: Duration = Duration::from_secs(30);
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How long a claim holds that keeps work from beginning: longer than a message can be on its way.
+const REFUSAL: Duration = Duration::from_secs(20 * 60);
 /// How often a waiting replica checks for the result.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the other replica may take to claim a ticket.
@@ -44,9 +56,6 @@ const LOST_DEADLINE: Duration = Duration::from_secs(60);
 const RECOVERY: Duration = Duration::from_secs(10);
 /// The delays between attempts to store a result.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(5) };
-
-/// The number of tickets that are remembered, so that a repeated message does nothing.
-const REMEMBERED: usize = 4096;
 
 /// The largest request to another replica, in bytes.
 pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
@@ -112,6 +121,10 @@ pub struct Asker {
 struct WorkRequest {
     request: Raw,
     from: Asker,
+    /// The replica that is asked.
+    to: String,
+    /// The number of the work among all that this replica requested.
+    number: u64,
 }
 
 /// The state of a ticket at another replica.
@@ -139,8 +152,10 @@ struct Inner {
     waiting: Lock<BTreeMap<String, oneshot::Sender<()>>>,
     /// The tasks that this replica runs for others, by ticket.
     running: Lock<BTreeMap<String, AbortHandle>>,
-    /// The last tickets whose work began at this replica, oldest first.
-    seen: Lock<VecDeque<String>>,
+    /// The work that began at this replica.
+    begun: Lock<BegunWork>,
+    /// The number of the last work that this replica requested.
+    last: AtomicU64,
 }
 
 impl fmt::Debug for ReplicaWork {
@@ -164,8 +179,16 @@ impl ReplicaWork {
         tasks: TaskTracker,
         worker: Weak<dyn ReplicaWorker>,
     ) -> Self {
-        let (waiting, running, seen) = (Lock::default(), Lock::default(), Lock::default());
-        let inner = Arc::new(Inner { link, names, tasks, worker, waiting, running, seen });
+        let inner = Arc::new(Inner {
+            link,
+            names,
+            tasks,
+            worker,
+            waiting: Lock::default(),
+            running: Lock::default(),
+            begun: Lock::default(),
+            last: AtomicU64::new(0),
+        });
         let listen = |topic, handle: fn(&Arc<Inner>, &[u8])| {
             let inner_of = Arc::downgrade(&inner);
             let listener = move |message: Vec<u8>| {
@@ -206,8 +229,9 @@ impl ReplicaWork {
     ) -> Result<Vec<u8>, NoResult> {
         let inner = &*self.0;
         let from = Asker { replica: inner.link.id().to_owned(), ticket: ticket.to_owned() };
-        let message =
-            Box::<str>::from(raw(&WorkRequest { request, from })).into_string().into_bytes();
+        let (to, number) = (replica.to_owned(), inner.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let ask = WorkRequest { request, from, to, number };
+        let message = Box::<str>::from(raw(&ask)).into_string().into_bytes();
         if message.len() > MAX_REQUEST {
             return Err(NoResult::TooLarge);
         }
@@ -247,7 +271,7 @@ impl Inner {
     ) -> Result<Vec<u8>, NoResult> {
         let began = Instant::now();
         let (mut claimed, mut is_notified) = (None, false);
-        // When the shared state last answered, and whether it ever failed to.
+        // When the shared state last answered, and whether a claim may have been missed since the beginning.
         let (mut answered, mut has_failed) = (began, false);
         // Since when the other replica has seemed dead.
         let mut dead_since = None;
@@ -276,6 +300,8 @@ impl Inner {
                     continue;
                 }
             };
+            // A claim may have come and gone unseen if this replica was paused.
+            has_failed |= answered.elapsed() >= CLAIM;
             answered = Instant::now();
             if !matches!(found, Remote::Died) {
                 dead_since = None;
@@ -298,9 +324,9 @@ impl Inner {
                 (Remote::Unclaimed, None) if began.elapsed() >= CLAIM_DEADLINE => {
                     // Claim the ticket here, so that the other replica cannot begin the work any more.
                     let own = self.link.id().as_bytes().to_vec();
-                    match self.link.state().claim(&self.claim_key(ticket), own, CLAIM).await {
+                    match self.link.state().claim(&self.claim_key(ticket), own, REFUSAL).await {
                         // A claim may have expired unseen while the shared state was unavailable.
-                        Ok(true) if has_failed => return Err(NoResult::Lost),
+                        Ok(true) if has_failed || is_notified => return Err(NoResult::Lost),
                         Ok(true) => return Err(NoResult::NotBegun),
                         Ok(false) => (),
                         Err(_) => has_failed = true,
@@ -337,38 +363,31 @@ impl Inner {
 
     /// Starts the work of a request in the background.
     fn asked(self: &Arc<Self>, message: &[u8]) {
-        let Ok(WorkRequest { request, from }) = serde_json::from_slice(message) else { return };
+        let Ok(WorkRequest { request, from, to, number }) = serde_json::from_slice(message) else {
+            return;
+        };
+        if to != self.link.id() {
+            tracing::warn!("a message to another replica was received: somebody redirected it");
+            return;
+        }
         let mut running = self.running.lock();
-        if running.contains_key(&from.ticket) || self.was_done(&from.ticket) {
+        if running.contains_key(&from.ticket) || !self.begun.lock().may_begin(&from.replica, number)
+        {
             // The message was repeated.
             return;
         }
         let (inner, ticket) = (Arc::clone(self), from.ticket.clone());
-        let task = self.tasks.spawn(async move { inner.serve(request, from).await });
+        let task = self.tasks.spawn(async move { inner.serve(request, from, number).await });
         running.insert(ticket, task.abort_handle());
     }
 
-    /// Whether the work of a ticket was begun here before.
-    fn was_done(&self, ticket: &str) -> bool {
-        self.seen.lock().iter().any(|seen| seen == ticket)
-    }
-
-    /// Remembers a ticket whose work begins.
-    fn remember(&self, ticket: &str) {
-        let mut seen = self.seen.lock();
-        seen.push_back(ticket.to_owned());
-        if seen.len() > REMEMBERED {
-            seen.pop_front();
-        }
-    }
-
-    async fn serve(&self, request: Raw, from: Asker) {
+    async fn serve(&self, request: Raw, from: Asker, number: u64) {
         let _running = Running { inner: self, ticket: &from.ticket };
         let Some(worker) = self.worker.upgrade() else { return };
         if !self.claim(&from.ticket, || worker.is_open(&request)).await {
             return;
         }
-        self.remember(&from.ticket);
+        self.begun.lock().note(&from.replica, number);
         let work = async {
             let result = worker.perform(request, &from).await;
             self.deliver(&from, result).await;
@@ -464,7 +483,7 @@ impl Drop for Waiting<'_> {
         self.inner.tasks.spawn(async move {
             // Claim the ticket, so that work that has not begun yet never begins.
             let (key, own) = (inner.claim_key(&ticket), inner.link.id().as_bytes().to_vec());
-            let claimed = inner.link.state().claim(&key, own, CLAIM).await;
+            let claimed = inner.link.state().claim(&key, own, REFUSAL).await;
             let to = Recipient::Replica(&replica);
             let sent = inner.link.send(to, inner.names.abandoned, ticket.into_bytes()).await;
             if let Err(error) = claimed.map(drop).and(sent) {
@@ -485,3 +504,6 @@ impl Drop for Running<'_> {
         self.inner.running.lock().remove(self.ticket);
     }
 }
+
+#[cfg(test)]
+mod tests;
