@@ -149,6 +149,10 @@ pub trait ReplicaLink: fmt::Debug + Send + Sync {
     fn listen(&self, topic: &'static str, listener: Arc<dyn MessageListener>);
 }
 
+/// The topic of an empty message that a replica gets from its own link each time it is connected: messages of others may
+/// have been lost before.
+pub const CONNECTED: &str = "connected";
+
 /// Whether a text has the form of the id of a replica.
 pub fn is_replica_id(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -27,7 +27,7 @@ use muster_core::{
     connect::{Connection, ConnectionObserver},
     json::raw,
     lock::Lock,
-    shared::{Recipient, ReplicaLink, StoreError},
+    shared::{CONNECTED, Recipient, ReplicaLink, StoreError},
 };
 use muster_gateway::replica_work::{NoResult, ReplicaWork, ReplicaWorker, WorkNames, unguessable};
 use tokio::{
@@ -197,6 +197,7 @@ impl LeasedServers {
         servers.listen(ANSWER, caller::answered);
         servers.listen(EVENT, remote::happened);
         servers.listen(SWITCHED, |servers, _| servers.switches.look());
+        servers.listen(CONNECTED, |servers, _| remote::may_have_missed(servers));
         servers.deps.tasks.spawn(switch::follow(Arc::downgrade(&servers)));
         servers
     }

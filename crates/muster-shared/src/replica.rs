@@ -16,7 +16,8 @@ use muster_core::{
     hex,
     lock::Lock,
     shared::{
-        MessageListener, Recipient, ReplicaLink, SharedState, StoreError, StoreFuture, Subscription,
+        CONNECTED, MessageListener, Recipient, ReplicaLink, SharedState, StoreError, StoreFuture,
+        Subscription,
     },
 };
 
@@ -100,6 +101,7 @@ impl Replica {
                 Ok(mut messages) => {
                     note(&self.is_subscribed, Ok(()), "");
                     retries = 0;
+                    self.deliver(CONNECTED, Vec::new());
                     self.dispatch(&mut *messages).await;
                     let lost = StoreError::Unavailable("the connection was lost".to_owned());
                     note(&self.is_subscribed, Err(lost), "no messages of other replicas");
@@ -123,12 +125,16 @@ impl Replica {
             if from == self.id.as_bytes() {
                 continue;
             }
-            let listener = std::str::from_utf8(topic)
-                .ok()
-                .and_then(|topic| self.listeners.lock().get(topic).cloned());
-            if let Some(listener) = listener {
-                listener.receive(body.to_vec());
+            if let Ok(topic) = std::str::from_utf8(topic) {
+                self.deliver(topic, body.to_vec());
             }
+        }
+    }
+
+    fn deliver(&self, topic: &str, message: Vec<u8>) {
+        let listener = self.listeners.lock().get(topic).cloned();
+        if let Some(listener) = listener {
+            listener.receive(message);
         }
     }
 }

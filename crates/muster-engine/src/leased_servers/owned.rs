@@ -21,7 +21,7 @@ use muster_core::{
 use serde_json::value::RawValue;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -32,12 +32,11 @@ use super::{
 
 /// How long closing the connection may take.
 const CLOSE: Duration = Duration::from_secs(3);
-/// How long a process may take to exit before it is killed, and how long the kill takes.
-const KILLED_AFTER: Duration = Duration::from_secs(2);
+/// How long it takes until all processes of a server have ended, after its connection was closed.
 pub(super) const KILL: Duration = Duration::from_millis(500);
-/// The longest URI of a resource whose changes are passed on to other replicas.
-const MAX_URI: usize = 64 * 1024;
-/// The resources that other replicas may subscribe to at one server.
+/// The longest URI of a resource that may be subscribed to.
+const MAX_URI: usize = 8 * 1024;
+/// The number of resources of one server that may be subscribed to.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 const LEASE_LOST: &str = "the replica that ran this call gave up the server: the call may have been carried out in part; repeat \
@@ -115,30 +114,47 @@ impl OwnedConnection {
         request: ResourceRequest,
         replica: &str,
     ) -> Result<Outcome, CallError> {
-        let nothing = || Outcome::Raw(RawObject::new().to_raw());
         let connection = self.connection().map_err(|failure| failure.error(&self.lease.server))?;
-        match &request.operation {
+        let new = match &request.operation {
             ResourceOperation::Subscribe { uri } => {
-                let mut subscribed = self.subscribed.lock();
-                if subscribed.len() >= MAX_SUBSCRIPTIONS && !subscribed.contains_key(uri) {
-                    let reason = "it has too many subscriptions";
-                    return Err(Failure::elsewhere(reason).error(&self.lease.server));
-                }
-                subscribed.entry(uri.clone()).or_default().insert(replica.to_owned());
+                self.check_room(uri).map_err(|failure| failure.error(&self.lease.server))?;
+                Some(uri.clone())
             }
-            ResourceOperation::Unsubscribe { uri } => {
-                let mut subscribed = self.subscribed.lock();
-                if let Some(replicas) = subscribed.get_mut(uri) {
-                    replicas.remove(replica);
-                    if !replicas.is_empty() {
-                        return Ok(nothing());
-                    }
-                    subscribed.remove(uri);
-                }
+            ResourceOperation::Unsubscribe { uri } if !self.is_last(uri, replica) => {
+                return Ok(Outcome::Raw(RawObject::new().to_raw()));
             }
-            _ => (),
+            _ => None,
+        };
+        let served = self.leased(connection.request(cx, request)).await?;
+        if let Some(uri) = new {
+            self.subscribed.lock().entry(uri).or_default().insert(replica.to_owned());
         }
-        self.leased(connection.request(cx, request)).await
+        Ok(served)
+    }
+
+    /// Refuses a subscription that would take too much memory.
+    fn check_room(&self, uri: &str) -> Result<(), Failure> {
+        let subscribed = self.subscribed.lock();
+        if uri.len() > MAX_URI {
+            let reason = format!("the URI of a subscription may have at most {MAX_URI} bytes");
+            return Err(Failure::elsewhere(&reason));
+        }
+        match subscribed.len() < MAX_SUBSCRIPTIONS || subscribed.contains_key(uri) {
+            true => Ok(()),
+            false => Err(Failure::elsewhere("it has too many subscriptions")),
+        }
+    }
+
+    /// Removes the subscription of a replica. Returns whether no other replica has one.
+    fn is_last(&self, uri: &str, replica: &str) -> bool {
+        let mut subscribed = self.subscribed.lock();
+        let Some(replicas) = subscribed.get_mut(uri) else { return true };
+        replicas.remove(replica);
+        let is_last = replicas.is_empty();
+        if is_last {
+            subscribed.remove(uri);
+        }
+        is_last
     }
 
     /// Ends the process, then the lease.
@@ -156,12 +172,10 @@ impl OwnedConnection {
 
 /// Ends a server's process, then its lease.
 async fn stop(servers: &LeasedServers, lease: &Lease, connection: Arc<dyn Connection>) {
-    let began = Instant::now();
     drop(timeout(CLOSE, connection.close()).await);
     drop(connection);
-    if began.elapsed() >= KILLED_AFTER {
-        sleep(KILL).await;
-    }
+    // A process that closed its output, or left others behind, may not have ended yet.
+    sleep(KILL).await;
     lease::give_up(servers, lease).await;
 }
 

@@ -1,6 +1,9 @@
 //! The connection to a server that another replica runs.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceRequest},
@@ -148,12 +151,22 @@ fn caller(cx: CallContext<'_>) -> CallerInfo {
 /// Handles an event of a server that another replica runs.
 pub(super) fn happened(servers: &Arc<LeasedServers>, message: &[u8]) {
     let Ok(Happened { target, event }) = serde_json::from_slice(message) else { return };
-    let remote = servers.remote.lock().get(&target.server).and_then(std::sync::Weak::upgrade);
+    let remote = servers.remote.lock().get(&target.server).and_then(Weak::upgrade);
     let Some(remote) = remote.filter(|remote| remote.target == target) else { return };
     remote.events.on_event(match event {
         SharedEvent::ListChanged => ConnectionEvent::ListChanged,
         SharedEvent::ResourceUpdated(uri) => ConnectionEvent::ResourceUpdated { uri },
     });
+}
+
+/// Lists the servers of other replicas again, because messages about changes may have been lost.
+pub(super) fn may_have_missed(servers: &LeasedServers) {
+    servers.moved.notify_waiters();
+    servers.switches.look();
+    let remote: Vec<_> = servers.remote.lock().values().filter_map(Weak::upgrade).collect();
+    for remote in remote {
+        remote.events.on_event(ConnectionEvent::ListChanged);
+    }
 }
 
 impl Drop for RemoteConnection {

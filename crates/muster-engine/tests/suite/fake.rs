@@ -7,7 +7,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallContext},
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
     client::{InputRequest, Notification},
     connect::{
@@ -285,6 +285,30 @@ impl Backend for Connected {
             let text = format!("{} did {}", self.link.name, call.entry().local_name);
             Ok(Outcome::text(text).into())
         })
+    }
+
+    /// Accepts subscriptions to its own resources, and refuses all others.
+    fn request<'a>(
+        &'a self,
+        _: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let request = match ask.operation {
+            ResourceOperation::Subscribe { uri } => format!("subscribe {uri}"),
+            ResourceOperation::Unsubscribe { uri } => format!("unsubscribe {uri}"),
+            other => panic!("{other:?}"),
+        };
+        let result = match request.contains(&format!(" {}://", self.link.name)) {
+            true => Ok(Outcome::Raw(raw(&json!({})))),
+            false => {
+                let message = "there is no such resource".to_owned();
+                Err(CallError::Upstream { code: -32002, message, data: None })
+            }
+        };
+        if result.is_ok() {
+            self.fake.inner.lock().unwrap().called.push(request);
+        }
+        Box::pin(std::future::ready(result))
     }
 }
 

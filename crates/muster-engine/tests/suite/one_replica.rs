@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, ResourceOperation},
     call::{CallError, Outcome},
     client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
     connect::ConnectionEvent,
@@ -22,8 +22,8 @@ use muster_core::{
 use muster_shared::{MemoryShared, Replica, clock::Clock};
 use serde_json::json;
 use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
+    task::{AbortHandle, JoinSet},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -94,7 +94,14 @@ struct Pair {
     second: Rig,
     /// Cuts off the first one.
     cut: Arc<AtomicBool>,
-    _running: JoinSet<()>,
+    running: JoinSet<()>,
+    /// The link of the second one, and the task that keeps it connected.
+    link: (Arc<Replica>, AbortHandle),
+}
+
+fn connect(running: &mut JoinSet<()>, link: &Arc<Replica>) -> AbortHandle {
+    let link = Arc::clone(link);
+    running.spawn(async move { match link.run().await {} })
 }
 
 impl Pair {
@@ -111,21 +118,28 @@ impl Pair {
         let links = cuts.each_ref().map(|is_cut| {
             let (state, is_cut) = (Arc::clone(&shared), Arc::clone(is_cut));
             let link = Replica::new(Arc::new(CutOff { state, is_cut })).unwrap();
-            let keep = Arc::clone(&link);
-            running.spawn(async move { match keep.run().await {} });
-            link
+            let connected = connect(&mut running, &link);
+            (link, connected)
         });
-        while links.iter().any(|link| link.pending_reason().is_some()) {
+        while links.iter().any(|(link, _)| link.pending_reason().is_some()) {
             tokio::task::yield_now().await;
         }
         let files = [("mcpservers/a.yaml", ONE)];
-        let [first, second] = links;
+        let [(first, _), link] = links;
         let first = Rig::replica(first, one, &files);
         first.until_is("a", "running").await;
-        let second = Rig::replica(second, other, &files);
+        let second = Rig::replica(Arc::<Replica>::clone(&link.0), other, &files);
         second.until_is("a", "running").await;
         let [cut, _] = cuts;
-        Self { first, second, cut, _running: running }
+        Self { first, second, cut, running, link }
+    }
+
+    /// Lets the second replica miss the messages of some time.
+    async fn deafen(&mut self, during: impl AsyncFnOnce(&Self)) {
+        self.link.1.abort();
+        sleep(Duration::from_millis(10)).await;
+        during(self).await;
+        self.link.1 = connect(&mut self.running, &self.link.0);
     }
 
     /// How often each replica started the server.
@@ -164,6 +178,50 @@ async fn one_process_serves_the_calls_of_all_replicas() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_is_known_although_its_message_was_lost() {
+    let mut pair = Pair::new().await;
+    pair.deafen(async |pair| {
+        pair.first.fake.link("a").offer(vec!["echo", "other"]);
+        pair.first.until_listed("x_a_other").await;
+        sleep(Duration::from_secs(1)).await;
+    })
+    .await;
+    let listed = timeout(Duration::from_secs(60), pair.second.until_listed("x_a_other"));
+    listed.await.expect("it is listed again");
+    assert_eq!(pair.second.call("x_a_other", json!({})).await, "a did other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_ends_when_no_replica_has_it() {
+    let pair = Pair::new().await;
+    let subscribe = |uri: &str| ResourceOperation::Subscribe { uri: uri.to_owned() };
+    let unsubscribe = |uri: &str| ResourceOperation::Unsubscribe { uri: uri.to_owned() };
+    for rig in [&pair.first, &pair.second] {
+        rig.request("a", subscribe("a://r")).await.unwrap();
+    }
+    assert_eq!(pair.first.fake.called(), ["subscribe a://r", "subscribe a://r"]);
+    pair.second.request("a", unsubscribe("a://r")).await.unwrap();
+    assert!(pair.first.fake.called().is_empty());
+    pair.first.request("a", unsubscribe("a://r")).await.unwrap();
+    assert_eq!(pair.first.fake.called(), ["unsubscribe a://r"]);
+    // Subscriptions that the server refused take no room of others.
+    for number in 0..10_001 {
+        let refused = pair.first.request("a", subscribe(&format!("b://{number}"))).await;
+        assert_unavailable(refused, "no such resource");
+    }
+    pair.second.request("a", subscribe("a://s")).await.unwrap();
+    let long = format!("a://{}", "r".repeat(8 * 1024));
+    assert_unavailable(pair.second.request("a", subscribe(&long)).await, "at most 8192 bytes");
+    // Those that it accepted are limited.
+    for number in 1..10_000 {
+        pair.first.request("a", subscribe(&format!("a://{number}"))).await.unwrap();
+    }
+    let refused = pair.second.request("a", subscribe("a://one-more")).await;
+    assert_unavailable(refused, "too many subscriptions");
+    pair.second.request("a", subscribe("a://1")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_replica_takes_over_at_once_when_the_server_is_given_up() {
     let mut pair = Pair::new().await;
     let before = Instant::now();
@@ -173,6 +231,8 @@ async fn another_replica_takes_over_at_once_when_the_server_is_given_up() {
         sleep(Duration::from_millis(10)).await;
     }
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    // What the process left behind has ended by then.
+    assert!(before.elapsed() >= Duration::from_millis(500), "{:?}", before.elapsed());
     pair.second.until_is("a", "running").await;
     assert_eq!(pair.second.call("x_a_echo", json!({})).await, "a did echo");
     assert_eq!(pair.second.fake.called().len(), 1);

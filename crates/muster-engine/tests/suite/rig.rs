@@ -8,12 +8,12 @@ use std::{
 };
 
 use muster_core::{
-    backend::ToolCaller as _,
+    backend::{CallContext, ResourceOperation, ResourceRequest, ToolCaller as _},
     call::{Call, CallError, Caller, Checking, Outcome, Role},
     caller_directory::CallerDirectory,
-    client::{ClientHandle, NoClient},
+    client::{ClientHandle, Continuation, NoClient},
     json::raw,
-    name::ToolName,
+    name::{BackendName, ToolName},
     shared::ReplicaLink,
 };
 use muster_engine::{
@@ -151,6 +151,20 @@ impl Rig {
     ) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
         self.dispatcher.call(&operator(), client, call).await
+    }
+
+    /// Sends a server a request that is not a tool call.
+    pub(crate) async fn request(
+        &self,
+        server: &str,
+        operation: ResourceOperation,
+    ) -> Result<Outcome, CallError> {
+        let state = self.engine().state().borrow().clone();
+        let (client, caller) = (NoClient::shared(), operator());
+        let cx = CallContext { client: &client, caller: &caller, tools: &*self.dispatcher };
+        let request =
+            ResourceRequest { operation, meta: None, continuation: Continuation::default() };
+        state.backends[&BackendName::new(server)].request(cx, request).await
     }
 
     /// Calls a tool: the text of its reply, with `E: ` before an error.
