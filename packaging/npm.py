@@ -26,9 +26,8 @@ def _platform(programs, target, out):
     entries = [
         Entry("package/package.json", _json(about)),
         Entry("package/LICENSE", documents()["LICENSE"]),
+        # Also `climax`: run.js starts it by that name.
         Entry("package/bin/muster", programs.muster, 0o755),
-        # npm drops links: the launcher starts the `muster` beside it.
-        Entry("package/bin/climax", programs.climax, 0o755),
     ]
     return _pack(out / f"muster-mcp-{target.npm_name}-{version()}.tgz", entries)
 

@@ -1,4 +1,4 @@
-// Runs a program of the platform package, which npm chooses by `os`, `cpu` and `libc`; there is no postinstall script.
+// Runs the program of the platform package, which npm chooses by `os`, `cpu` and `libc`; there is no postinstall script.
 "use strict";
 
 const fs = require("node:fs");
@@ -18,14 +18,14 @@ function candidates() {
   return musl ? [`${name}-musl`, name] : [name, `${name}-musl`];
 }
 
-function find(program) {
+function find() {
   const platform = `${process.platform} ${process.arch}`;
   if (!PLATFORMS.includes(platform)) {
     fail(`muster has no package for ${platform}; build it from source`);
   }
   for (const name of candidates()) {
     try {
-      return path.join(path.dirname(require.resolve(`${name}/package.json`)), "bin", program);
+      return path.join(path.dirname(require.resolve(`${name}/package.json`)), "bin", "muster");
     } catch {
       // Not installed: try the next one.
     }
@@ -38,18 +38,19 @@ function fail(message) {
   process.exit(1);
 }
 
-module.exports = function run(program) {
-  const file = find(program);
+// Started as `climax`, the program is `climax`.
+module.exports = function run(name) {
+  const file = find();
   const words = process.argv.slice(2);
   // Where Node can, it becomes the program: no process stays between a client and its server.
   if (typeof process.execve === "function") {
     try {
-      process.execve(file, [program, ...words], process.env);
+      process.execve(file, [name, ...words], process.env);
     } catch {
       // Fall through to a child process.
     }
   }
-  const child = spawn(file, words, { stdio: "inherit" });
+  const child = spawn(file, words, { argv0: name, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => child.kill(signal));
   }
