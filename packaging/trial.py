@@ -4,10 +4,10 @@
     trial.py PACKAGES          the folder that scripts/package wrote
     trial.py --prepare         only installs the tools and downloads the roots; fails where it cannot
 
-Each package is installed where Rust was never installed. `climax git` must answer `initialize` and list its tools,
+Each package is installed where Rust was never installed. `climax git` must list its tools and answer a call of one,
 `muster serve` must answer `/health`, and manual pages and completions must be where they belong. Prints how long it takes
-from the install command to the first answer; above five seconds fails, unless the machine is overloaded. Needs root or
-user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
+from the install command to the first answered call; above five seconds fails, unless the machine is overloaded. Needs root
+or user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
 """
 
 import argparse
@@ -28,10 +28,7 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 ROOTS = {"bare": [], "python": ["python3-venv"]}
 TOOLS = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap", "umoci": "umoci"}
 PORT = 18090
-INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "trial", "version": "1"}},
-}
+CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "trial", "version": "1"}}
 
 
 class Failed(Exception):
@@ -92,24 +89,29 @@ def run(place, *words, extra=()):
     return done.stdout
 
 
-def first_answer(place, words, extra=()):
-    """Starts an MCP server on pipes, and ends it once it listed its tools."""
+def first_call(place, words, extra=()):
+    """Starts `climax git` on pipes, calls a tool, and ends it; returns the time of the answer."""
     process = subprocess.Popen(inside(place, words, extra), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def answer(method, params):
+        request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        answered = json.loads(process.stdout.readline() or "null")
+        if not answered or "result" not in answered:
+            raise Failed(f"{' '.join(words)}: no answer to {method}: {answered}")
+        return answered["result"]
+
     try:
-        process.stdin.write(json.dumps(INITIALIZE) + "\n")
-        process.stdin.flush()
-        answer = json.loads(process.stdout.readline() or "null")
-        if not answer or "result" not in answer:
-            raise Failed(f"{' '.join(words)}: no answer to initialize: {answer}")
-        answered = time.monotonic()
-        for message in ({"method": "notifications/initialized"}, {"id": 2, "method": "tools/list"}):
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        process.stdin.flush()
-        listed = json.loads(process.stdout.readline())
-        names = [tool["name"] for tool in listed["result"]["tools"]]
+        answer("initialize", CLIENT)
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n")
+        names = [tool["name"] for tool in answer("tools/list", {})["tools"]]
         if "climax_search" not in names:
             raise Failed(f"{' '.join(words)}: unexpected tools {names}")
-        return answered
+        found = answer("tools/call", {"name": "climax_search", "arguments": {"query": "show the history of commits"}})
+        if found.get("isError") or "git_log" not in json.dumps(found):
+            raise Failed(f"{' '.join(words)}: the search did not find git_log: {found}")
+        return time.monotonic()
     finally:
         process.stdin.close()
         process.wait(timeout=10)
@@ -239,7 +241,7 @@ MOST_SECONDS = 5
 
 def trial(kind, packages, folder):
     place, began, climax, muster, extra = KINDS[kind](packages, folder)
-    answered = first_answer(place, [*climax, "git"], extra)
+    answered = first_call(place, [*climax, "git"], extra)
     gateway_answers(place, [*muster, "serve", "--port", str(PORT), "--state-path", "/tmp/state"], extra)
     return answered - began
 
@@ -262,12 +264,12 @@ def main():
                 seconds = trial(kind, packages, pathlib.Path(folder))
                 # Where more work waits than there are cores, the time says nothing about the package.
                 if seconds > MOST_SECONDS and os.getloadavg()[0] <= (os.cpu_count() or 1):
-                    raise Failed(f"{seconds:.2f} s from the install command to the first answer")
+                    raise Failed(f"{seconds:.2f} s from the install command to the first answered call")
             except (Failed, subprocess.CalledProcessError, OSError, ValueError) as error:
                 failed += 1
                 print(f"{kind:8} FAILED: {error}")
                 continue
-        print(f"{kind:8} ok: {seconds:.2f} s from the install command to the first answer")
+        print(f"{kind:8} ok: {seconds:.2f} s from the install command to the first answered call")
     print(f"{len(KINDS) - failed} passed, {failed} failed")
     sys.exit(failed > 0)
 
