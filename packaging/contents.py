@@ -45,6 +45,11 @@ class Programs:
         return max(((int(major), int(minor)) for major, minor in found), default=(0, 0))
 
     @functools.cached_property
+    def has_symbols(self):
+        """Whether they have a symbol table. Those of the profile `dist`, which packages contain, have none."""
+        return b"\0.symtab\0" in self.muster
+
+    @functools.cached_property
     def man_pages(self):
         """Compressed manual pages by file name."""
         with tempfile.TemporaryDirectory() as folder:
