@@ -1,6 +1,6 @@
 //! The outbound ports: the backends that run tools, and the call path back into the gateway.
 
-use std::{fmt, pin::Pin};
+use std::pin::Pin;
 
 use std::sync::Arc;
 
@@ -17,10 +17,16 @@ use crate::{
 /// A boxed future, for object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Boxes a future for a task. The code that runs a task is compiled for each type of future, two kilobytes for each kind of
+/// runtime, so that a task that is not started for every call has a boxed one.
+pub fn boxed<'a, T>(future: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
+    Box::pin(future)
+}
+
 /// A provider of tools, resources and prompts.
 ///
 /// Dropping a returned future cancels the call: the work behind it must end.
-pub trait Backend: fmt::Debug + Send + Sync {
+pub trait Backend: Send + Sync {
     /// Runs one permitted call. A result that is too long for memory is spooled to disk.
     fn run<'a>(
         &'a self,
@@ -42,6 +48,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })))
     }
 }
+
+crate::opaque_debug!(Backend);
 
 /// A resource, prompt or completion request, in the backend's own names.
 #[derive(Debug)]
@@ -87,7 +95,7 @@ pub enum ResourceOperation {
 }
 
 /// The call path, for tools that call other tools. Nested calls are checked like all others.
-pub trait ToolCaller: fmt::Debug + Send + Sync {
+pub trait ToolCaller: Send + Sync {
     /// Calls a tool as `caller`.
     fn call<'a>(
         &'a self,
@@ -96,6 +104,8 @@ pub trait ToolCaller: fmt::Debug + Send + Sync {
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 }
+
+crate::opaque_debug!(ToolCaller);
 
 /// The context of a call, for its backend.
 #[derive(Debug, Clone, Copy)]

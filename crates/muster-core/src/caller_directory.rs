@@ -3,8 +3,6 @@
 //! Only `muster-auth` holds tokens. Core tools use this port to list, create and revoke them, and to resolve the name
 //! of a caller.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -134,7 +132,7 @@ impl From<StoreError> for DirectoryError {
 pub type DirectoryFuture<'a, T> = BoxFuture<'a, Result<T, DirectoryError>>;
 
 /// The directory of callers that may use the gateway.
-pub trait CallerDirectory: fmt::Debug + Send + Sync {
+pub trait CallerDirectory: Send + Sync {
     /// Returns the caller that would be admitted for this query, or the reason why none would.
     fn caller(&self, query: &CallerQuery) -> Result<Caller, DirectoryError>;
 
@@ -168,6 +166,8 @@ pub trait CallerDirectory: fmt::Debug + Send + Sync {
     /// Ends a login or the session of a browser, at any replica.
     fn end_session<'a>(&'a self, id: &'a str) -> DirectoryFuture<'a, ()>;
 }
+
+crate::opaque_debug!(CallerDirectory);
 
 /// Parses a lifetime into seconds: a number and a unit, such as `90m`, `12h`, `30d` or `52w`.
 pub fn parse_lifetime(text: &str) -> Option<u64> {

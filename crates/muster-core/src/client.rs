@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::{backend::BoxFuture, connect::ProtocolEra, json::Raw};
 
 /// A handle to the client of one request, valid while the request is served.
-pub trait ClientHandle: fmt::Debug + Send + Sync {
+pub trait ClientHandle: Send + Sync {
     /// The capabilities that the client declared: a JSON object.
     fn capabilities(&self) -> Raw;
 
@@ -45,11 +45,15 @@ pub trait ClientHandle: fmt::Debug + Send + Sync {
     fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>>;
 }
 
+crate::opaque_debug!(ClientHandle);
+
 /// The limits on the calls of a request's caller.
-pub trait CallCounter: fmt::Debug + Send + Sync {
+pub trait CallCounter: Send + Sync {
     /// Counts a further call, if the caller may make one now.
     fn begin(&self) -> BoxFuture<'_, Result<CallSlot, TooManyCalls>>;
 }
+
+crate::opaque_debug!(CallCounter);
 
 /// Holds the slot of a counted call until it is dropped.
 pub type CallSlot = Box<dyn fmt::Debug + Send + Sync>;
@@ -74,7 +78,7 @@ pub enum CallRetry {
 }
 
 /// The session of a client.
-pub trait ClientSession: fmt::Debug + Send + Sync {
+pub trait ClientSession: Send + Sync {
     /// Sends a notification that belongs to no request; `false` if it cannot be delivered.
     fn notify(&self, notification: &Notification) -> bool;
 
@@ -84,6 +88,8 @@ pub trait ClientSession: fmt::Debug + Send + Sync {
     /// The number of the newest stream.
     fn newest_stream(&self) -> u64;
 }
+
+crate::opaque_debug!(ClientSession);
 
 /// How a client can be asked for input while its request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

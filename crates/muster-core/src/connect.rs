@@ -1,6 +1,6 @@
 //! The port to upstream MCP servers.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -157,10 +157,12 @@ pub enum ProtocolEra {
 pub type ConnectResult = Result<Arc<dyn Connection>, ConnectError>;
 
 /// Connects to MCP servers.
-pub trait Connector: fmt::Debug + Send + Sync {
+pub trait Connector: Send + Sync {
     /// Connects and completes the handshake.
     fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult>;
 }
+
+crate::opaque_debug!(Connector);
 
 /// A connected MCP server. Dropping the last handle closes the connection and ends its process.
 pub trait Connection: Backend {
@@ -170,6 +172,8 @@ pub trait Connection: Backend {
     /// Closes the connection and waits for its end.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
+
+crate::opaque_debug!(Connection);
 
 /// The lists of a server, each item as sent.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -203,7 +207,7 @@ pub struct ServerListing {
 
 /// Receives the notifications of a connected server. Called from the connection's own task: it must
 /// not block.
-pub trait ConnectionObserver: fmt::Debug + Send + Sync {
+pub trait ConnectionObserver: Send + Sync {
     /// An event occurred.
     fn on_event(&self, event: ConnectionEvent);
 
@@ -213,6 +217,8 @@ pub trait ConnectionObserver: fmt::Debug + Send + Sync {
     /// A local server wrote a line that is not a message. The line is cut at a fixed length.
     fn on_output(&self, _stream: OutputStream, _line: &str) {}
 }
+
+crate::opaque_debug!(ConnectionObserver);
 
 /// The stream on which a local server wrote a line outside the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

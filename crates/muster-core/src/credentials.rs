@@ -49,11 +49,13 @@ impl Principal {
 }
 
 /// A source of ID tokens of one login, refreshed as needed.
-pub trait IdTokenSource: fmt::Debug + Send + Sync {
+pub trait IdTokenSource: Send + Sync {
     /// Returns a token that stays valid for a while, or `None` if the login has no ID tokens. An error means that the
     /// token cannot be determined now.
     fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>>;
 }
+
+crate::opaque_debug!(IdTokenSource);
 
 /// A bearer token. Its `Debug` output does not contain the token.
 #[derive(Clone, PartialEq, Eq)]
@@ -153,7 +155,7 @@ impl Admission {
 }
 
 /// Authenticates HTTP requests.
-pub trait Authenticator: fmt::Debug + Send + Sync {
+pub trait Authenticator: Send + Sync {
     /// The sender of a request with these headers, or the response that refuses it.
     fn authenticate<'a>(
         &'a self,
@@ -166,11 +168,13 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
     fn still_admits<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, bool>;
 }
 
+crate::opaque_debug!(Authenticator);
+
 /// The greatest length of a form that anyone may send, in bytes.
 pub const MAX_FORM: usize = 64 * 1024;
 
 /// HTTP pages outside the protocol, for browsers and OAuth clients.
-pub trait WebPages: fmt::Debug + Send + Sync {
+pub trait WebPages: Send + Sync {
     /// Whether a path is one of these pages.
     fn serves(&self, path: &str) -> bool;
 
@@ -187,6 +191,8 @@ pub trait WebPages: fmt::Debug + Send + Sync {
         peer: &'a Peer,
     ) -> BoxFuture<'a, Response<Bytes>>;
 }
+
+crate::opaque_debug!(WebPages);
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,7 @@ pub mod logins;
 pub mod markup;
 pub mod name;
 pub mod observer;
+pub mod opaque_debug;
 pub mod policy;
 pub mod python;
 pub mod repair;

@@ -3,7 +3,7 @@
 //! Token storage, MCP connections and surfaces do not depend on each other; all depend on this
 //! module. A token goes from the storage to one connection only, for one server and one user.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -44,7 +44,7 @@ pub struct ProtectedServer {
 }
 
 /// A source of access tokens of one user for one server.
-pub trait AccessTokenSource: fmt::Debug + Send + Sync {
+pub trait AccessTokenSource: Send + Sync {
     /// The token for the next request, refreshed if it is about to expire.
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>>;
 
@@ -56,6 +56,8 @@ pub trait AccessTokenSource: fmt::Debug + Send + Sync {
         challenge: Option<&'a str>,
     ) -> BoxFuture<'a, Result<BearerToken, LoginError>>;
 }
+
+crate::opaque_debug!(AccessTokenSource);
 
 /// How a user gets access to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub struct IssuerInfo {
 }
 
 /// Logs users in at servers.
-pub trait LoginService: fmt::Debug + Send + Sync {
+pub trait LoginService: Send + Sync {
     /// Returns access without the user's involvement: by a stored, forwarded or exchanged token.
     fn access<'a>(
         &'a self,
@@ -145,12 +147,16 @@ pub trait LoginService: fmt::Debug + Send + Sync {
     fn issuer(&self, site: &ProtectedServer) -> IssuerInfo;
 }
 
+crate::opaque_debug!(LoginService);
+
 /// Receives completed logins.
-pub trait LoginObserver: fmt::Debug + Send + Sync {
+pub trait LoginObserver: Send + Sync {
     /// The login has completed and a token is stored for `server`. Fails if the server could not be
     /// connected.
     fn logged_in(&self, person: LoginSubject, server: String) -> BoxFuture<'_, Result<(), String>>;
 }
+
+crate::opaque_debug!(LoginObserver);
 
 /// Why there is no access. Messages never contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

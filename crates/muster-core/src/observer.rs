@@ -4,7 +4,6 @@
 //! must not block.
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -22,7 +21,7 @@ use crate::{
 };
 
 /// Observes the calls of a dispatcher.
-pub trait CallObserver: fmt::Debug + Send + Sync {
+pub trait CallObserver: Send + Sync {
     /// Whether finished calls should carry their arguments, which costs a copy.
     fn wants_arguments(&self) -> bool;
 
@@ -38,6 +37,8 @@ pub trait CallObserver: fmt::Debug + Send + Sync {
     /// A request with a span is over.
     fn request_finished(&self, request: FinishedRequest);
 }
+
+crate::opaque_debug!(CallObserver);
 
 /// A span and its parent.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 //! Transports decode bytes into a [`Request`] and encode a [`Response`]. The protocol era of the
 //! client is known to them only.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -220,7 +220,7 @@ pub struct ServerInfo {
 }
 
 /// The server behind the transports.
-pub trait RequestHandler: fmt::Debug + Send + Sync {
+pub trait RequestHandler: Send + Sync {
     /// How the server introduces itself.
     fn server_info(&self) -> &ServerInfo;
 
@@ -243,3 +243,5 @@ pub trait RequestHandler: fmt::Debug + Send + Sync {
         asked: ClientRequest,
     ) -> BoxFuture<'a, Result<Response, RequestError>>;
 }
+
+crate::opaque_debug!(RequestHandler);

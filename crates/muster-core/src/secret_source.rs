@@ -1,7 +1,5 @@
 //! Port to the secrets that definitions refer to, where those are objects of a cluster.
 
-use std::fmt;
-
 use thiserror::Error;
 
 use crate::{backend::BoxFuture, secret::Secret};
@@ -24,7 +22,7 @@ pub enum SecretSourceError {
 pub type SecretFuture<'a, T> = BoxFuture<'a, Result<T, SecretSourceError>>;
 
 /// Reads secrets by name. Values are read when they are needed, never listed, and never stored.
-pub trait SecretSource: fmt::Debug + Send + Sync {
+pub trait SecretSource: Send + Sync {
     /// Returns the values of `keys`, in their order and from one version of the secret. An empty namespace stands for
     /// that of the definitions.
     fn secrets<'a>(
@@ -34,6 +32,8 @@ pub trait SecretSource: fmt::Debug + Send + Sync {
         keys: &'a [&'a str],
     ) -> SecretFuture<'a, Vec<Secret>>;
 }
+
+crate::opaque_debug!(SecretSource);
 
 /// The secrets that a text refers to, as `secret://NAME` or `secret://NAME/KEY`: for each the range of the reference,
 /// the name and the key.

@@ -3,7 +3,7 @@
 //! There are two adapters: the memory of this process, and Valkey, which replicas share. Each operation is atomic and
 //! documents its guarantee. Every value has a TTL: nothing is stored for ever.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
@@ -24,7 +24,7 @@ pub enum StoreError {
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// A key-value store with a TTL for each value.
-pub trait KeyValueStore: fmt::Debug + Send + Sync {
+pub trait KeyValueStore: Send + Sync {
     /// The value of a key.
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
 
@@ -46,6 +46,8 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// Whether other gateways use the same store.
     fn is_shared(&self) -> bool;
 }
+
+crate::opaque_debug!(KeyValueStore);
 
 /// State that the replicas of a gateway share.
 ///
@@ -111,6 +113,8 @@ pub trait SharedState: KeyValueStore {
     fn subscribe<'a>(&'a self, channels: &'a [String]) -> StoreFuture<'a, Box<dyn Subscription>>;
 }
 
+crate::opaque_debug!(SharedState);
+
 /// The bounds of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
@@ -127,7 +131,7 @@ pub trait Subscription: Send {
 }
 
 /// The connection of this replica to the other replicas.
-pub trait ReplicaLink: fmt::Debug + Send + Sync {
+pub trait ReplicaLink: Send + Sync {
     /// Its id, unique for each start of a gateway.
     fn id(&self) -> &str;
 
@@ -148,6 +152,8 @@ pub trait ReplicaLink: fmt::Debug + Send + Sync {
     /// Handles the messages of a topic.
     fn listen(&self, topic: &'static str, listener: Arc<dyn MessageListener>);
 }
+
+crate::opaque_debug!(ReplicaLink);
 
 /// The topic of an empty message that a replica gets from its own link each time it is connected: messages of others may
 /// have been lost before.

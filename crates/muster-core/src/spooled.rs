@@ -1,7 +1,6 @@
 //! Tool results that are too large for memory and stay on disk.
 
 use std::{
-    fmt,
     io::{self, Read},
     sync::Arc,
 };
@@ -12,7 +11,7 @@ use thiserror::Error;
 use crate::{call::Outcome, json::Raw};
 
 /// The result object of an MCP server, stored outside memory. Dropping the last handle deletes it.
-pub trait SpooledResult: fmt::Debug + Send + Sync {
+pub trait SpooledResult: Send + Sync {
     /// The length of its JSON in bytes.
     fn bytes(&self) -> u64;
 
@@ -25,6 +24,8 @@ pub trait SpooledResult: fmt::Debug + Send + Sync {
     /// Reads its JSON from a byte offset. Blocks on disk I/O: call it from a blocking task.
     fn read(&self, from: u64) -> io::Result<Box<dyn Read + Send>>;
 }
+
+crate::opaque_debug!(SpooledResult);
 
 /// The result of running a tool.
 #[derive(Debug)]

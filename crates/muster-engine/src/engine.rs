@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{
+    backend::boxed,
     call::{Caller, Role},
     caller_directory::CallerDirectory,
     catalog::{CatalogSnapshot, NameCollision},
@@ -166,7 +167,7 @@ impl Engine {
             journal: journal.clone(),
             tasks: tasks.clone(),
         });
-        tasks.spawn(principals::sweep_idle(Arc::downgrade(&principals), views.clone()));
+        tasks.spawn(boxed(principals::sweep_idle(Arc::downgrade(&principals), views.clone())));
         let logs = ServerLogs::default();
         let leased = replica.map(|link| {
             LeasedServers::new(leased_servers::Deps {
@@ -211,8 +212,8 @@ impl Engine {
         let supervisor = Supervisor::new(connect, timing, &handle, tasks.clone());
         let state = with_core_tools(&handle);
         let reconciler = Reconciler::new(deps, outputs, supervisor, state, files);
-        tasks.spawn(reconciler.run(received));
-        tasks.spawn(files_watch::watch(Arc::clone(&store), inputs, timing));
+        tasks.spawn(boxed(reconciler.run(received)));
+        tasks.spawn(boxed(files_watch::watch(Arc::clone(&store), inputs, timing)));
         keep_statuses(store, &handle, timing, &tasks);
         Self { handle, changes, endpoint, tasks }
     }
@@ -244,7 +245,7 @@ impl Engine {
 
     /// Embeds tools in the background until shutdown.
     pub fn embed(&self, embeddings: Arc<ToolEmbeddings>) {
-        self.tasks.spawn(embeddings.follow(self.state()));
+        self.tasks.spawn(boxed(embeddings.follow(self.state())));
     }
 
     /// The journal of events.
@@ -308,9 +309,9 @@ fn keep_statuses(store: Arc<ConfigStore>, handle: &Handle, timing: Timing, tasks
     let (views, pause) = (handle.view.clone(), timing.file_debounce);
     if store.definitions().status().is_some() {
         let (store, views) = (Arc::clone(&store), views.clone());
-        tasks.spawn(resource_status::keep(store, views, handle.state.clone(), pause));
+        tasks.spawn(boxed(resource_status::keep(store, views, handle.state.clone(), pause)));
     }
-    tasks.spawn(status_files::keep(store, views, pause));
+    tasks.spawn(boxed(status_files::keep(store, views, pause)));
 }
 
 /// The snapshot before any file is read: the gateway's own tools.

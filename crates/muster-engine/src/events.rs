@@ -7,6 +7,7 @@ mod follow;
 mod query;
 mod reason;
 
+use muster_core::backend::boxed;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use jiff::Timestamp;
@@ -106,7 +107,7 @@ impl EventJournal {
     /// Starts the journal in the folder `events` below `root`, with the events that are there.
     pub(crate) fn start(root: &Path, tasks: &TaskTracker) -> Self {
         let (entries, heard) = mpsc::channel(WAITING);
-        tasks.spawn(keep(Disk::new(root), heard));
+        tasks.spawn(boxed(keep(Disk::new(root), heard)));
         let (published, _) = broadcast::channel(FOLLOWED);
         Self { entries, published, ending: CancellationToken::new(), tasks: tasks.clone() }
     }
@@ -143,7 +144,7 @@ impl EventJournal {
 
     /// Runs a follower in the background.
     pub(crate) fn spawn(&self, follower: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(follower);
+        self.tasks.spawn(boxed(follower));
     }
 
     /// Ends all followers, which would delay the shutdown.

@@ -1,6 +1,6 @@
 //! The port to a store of execution records that several gateways share, in addition to the files of this gateway.
 
-use std::{fmt, io};
+use std::io;
 
 use jiff::SignedDuration;
 use muster_core::backend::BoxFuture;
@@ -14,7 +14,7 @@ pub const MAX_RECORDS: usize = 10_000;
 /// Records of executions that several gateways read and write.
 ///
 /// No execution waits for the store or fails because of it: it only reports what has happened.
-pub trait ExecutionStore: fmt::Debug + Send + Sync {
+pub trait ExecutionStore: Send + Sync {
     /// Stores the record of an execution of this gateway, in the background. A running execution stays stored as
     /// running until another record replaces it, it is [released](Self::release), or this gateway ends.
     fn store(&self, record: RunRecord);
@@ -28,3 +28,5 @@ pub trait ExecutionStore: fmt::Debug + Send + Sync {
     /// The record of an execution of any gateway.
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, io::Result<Option<RunRecord>>>;
 }
+
+muster_core::opaque_debug!(ExecutionStore);

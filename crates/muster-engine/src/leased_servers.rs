@@ -24,6 +24,7 @@ use std::{
 
 use muster_api::mcp_server::ServerLogLine;
 use muster_core::{
+    backend::boxed,
     connect::{Connection, ConnectionObserver},
     json::raw,
     lock::Lock,
@@ -164,11 +165,11 @@ impl Drop for Claimed {
         self.lease.end_use();
         let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
         let tasks = self.servers.deps.tasks.clone();
-        tasks.spawn(async move {
+        tasks.spawn(boxed(async move {
             // A process that was being started is killed, which takes a moment.
             sleep(KILL).await;
             lease::give_up(&servers, &lease).await;
-        });
+        }));
     }
 }
 
@@ -198,7 +199,7 @@ impl LeasedServers {
         servers.listen(EVENT, remote::happened);
         servers.listen(SWITCHED, |servers, _| servers.switches.look());
         servers.listen(CONNECTED, |servers, _| remote::may_have_missed(servers));
-        servers.deps.tasks.spawn(switch::follow(Arc::downgrade(&servers)));
+        servers.deps.tasks.spawn(boxed(switch::follow(Arc::downgrade(&servers))));
         servers
     }
 
@@ -247,7 +248,7 @@ impl LeasedServers {
             let (connected, connection) = watch::channel(None);
             let owned = Owned { lease: Arc::clone(&lease), connection };
             self.owned.lock().insert(name.to_owned(), owned);
-            self.deps.tasks.spawn(lease::keep(Arc::clone(self), Arc::clone(&lease)));
+            self.deps.tasks.spawn(boxed(lease::keep(Arc::clone(self), Arc::clone(&lease))));
             let servers = Arc::clone(self);
             return Ok(Some(ServerLocation::Here(Claimed {
                 servers,

@@ -18,7 +18,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     call::{Caller, Owner},
     connect::Connector,
     logins::{
@@ -129,7 +129,7 @@ impl Principals {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
             let attempt = connections.begin_attempt(&entry.server.name);
             let person = LoginSubject::of(caller);
-            self.deps.tasks.spawn(async move {
+            self.deps.tasks.spawn(boxed(async move {
                 // Requests wait until this guard is dropped.
                 let _attempt = attempt;
                 let protected_server = protected_server(&entry);
@@ -153,7 +153,7 @@ impl Principals {
                     }
                     Err(_) => connections.schedule_retry(&protected_server.name, Instant::now()),
                 }
-            });
+            }));
         }
     }
 

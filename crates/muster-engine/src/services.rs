@@ -20,7 +20,7 @@ mod shutdown;
 use std::sync::Arc;
 
 use muster_core::{
-    backend::CallContext,
+    backend::{CallContext, boxed},
     call::Caller,
     client::{ClientHandle, NoClient},
 };
@@ -91,7 +91,7 @@ impl Services {
         };
         let (registry, _) = watch::channel(Registry::default());
         let services = Self { inner: Arc::new(Inner { deps, registry, system }) };
-        services.inner.deps.tasks.spawn(classes::follow(services.clone()));
+        services.inner.deps.tasks.spawn(boxed(classes::follow(services.clone())));
         services
     }
 

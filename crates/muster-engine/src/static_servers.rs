@@ -10,7 +10,7 @@ use std::{
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::{Backend, BoxFuture},
+    backend::{Backend, BoxFuture, boxed},
     catalog::CatalogSource,
     connect::{Connector, ServerListing},
     name::BackendName,
@@ -98,7 +98,7 @@ impl StaticServers {
                 leased: None,
             };
             let (unit, desired) = Unit::new(UnitId(number), definition, deps);
-            tasks.spawn(unit.run());
+            tasks.spawn(boxed(unit.run()));
             supervisor::set_running(&desired, true);
             desired
         };

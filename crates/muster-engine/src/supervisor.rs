@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::{Backend, BoxFuture},
+    backend::{Backend, BoxFuture, boxed},
     connect::{Connector, ServerListing},
 };
 use tokio::sync::{mpsc, watch};
@@ -158,7 +158,7 @@ impl Supervisor {
             leased: self.leased.clone(),
         };
         let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
-        self.tasks.spawn(unit.run());
+        self.tasks.spawn(boxed(unit.run()));
         self.units.insert(server.name.clone(), UnitHandle { id, desired });
         id
     }

@@ -33,6 +33,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
+use muster_core::backend::boxed;
+
 use crate::{
     launcher::StartStep,
     lock::Lock,
@@ -116,13 +118,13 @@ impl Link {
             has_unsent: Notify::new(),
             runs: Lock::default(),
         });
-        let writer = tracker.spawn(Arc::clone(&link).write());
+        let writer = tracker.spawn(boxed(Arc::clone(&link).write()));
         let reader = Arc::clone(&link);
-        tracker.spawn(async move {
+        tracker.spawn(boxed(async move {
             reader.read(replies).await;
             writer.abort();
             reader.clean_up().await;
-        });
+        }));
         Ok(link)
     }
 

@@ -7,7 +7,6 @@ mod request_span;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, LazyLock},
 };
 
@@ -62,7 +61,7 @@ pub struct GatewaySnapshot {
 }
 
 /// The port to connections that belong to a single caller.
-pub trait CallerSnapshots: fmt::Debug + Send + Sync {
+pub trait CallerSnapshots: Send + Sync {
     /// Returns the snapshot for one caller: the shared one, with the caller's own connections added.
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot>;
 
@@ -70,6 +69,8 @@ pub trait CallerSnapshots: fmt::Debug + Send + Sync {
     /// The request waits for the returned future: the first attempts after a login, within a limit.
     fn touch(self: Arc<Self>, caller: &Caller) -> Option<BoxFuture<'static, ()>>;
 }
+
+muster_core::opaque_debug!(CallerSnapshots);
 
 /// Routes calls. A request takes one [`GatewaySnapshot`] and works on it from start to end; the state's
 /// owner publishes new ones.

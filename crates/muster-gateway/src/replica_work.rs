@@ -21,7 +21,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     backoff::Backoff,
     hex,
     json::{Raw, raw},
@@ -377,7 +377,8 @@ impl Inner {
             return;
         }
         let (inner, ticket) = (Arc::clone(self), from.ticket.clone());
-        let task = self.tasks.spawn(async move { inner.serve(request, from, number).await });
+        let work = async move { inner.serve(request, from, number).await };
+        let task = self.tasks.spawn(boxed(work));
         running.insert(ticket, task.abort_handle());
     }
 
@@ -480,7 +481,7 @@ impl Drop for Waiting<'_> {
         }
         let inner = Arc::clone(self.inner);
         let (replica, ticket) = (self.replica.to_owned(), self.ticket.to_owned());
-        self.inner.tasks.spawn(async move {
+        self.inner.tasks.spawn(boxed(async move {
             // Claim the ticket, so that work that has not begun yet never begins.
             let (key, own) = (inner.claim_key(&ticket), inner.link.id().as_bytes().to_vec());
             let claimed = inner.link.state().claim(&key, own, REFUSAL).await;
@@ -489,7 +490,7 @@ impl Drop for Waiting<'_> {
             if let Err(error) = claimed.map(drop).and(sent) {
                 tracing::debug!("work goes on that nobody waits for: {error}");
             }
-        });
+        }));
     }
 }
 

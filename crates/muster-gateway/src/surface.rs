@@ -7,7 +7,7 @@ pub mod meta;
 pub(crate) mod resource_owner;
 mod ui;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use muster_core::{
     backend::{BoxFuture, ResourceRequest},
@@ -22,7 +22,7 @@ use muster_core::{
 use crate::dispatch::{Dispatcher, GatewaySnapshot};
 
 /// A way to present the catalog.
-pub trait Surface: fmt::Debug + Send + Sync {
+pub trait Surface: Send + Sync {
     /// The tools that a client sees, as in `tools/list`.
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw>;
 
@@ -52,6 +52,8 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// Instructions for agents that use the surface, for the reply to `initialize`.
     fn instructions(&self) -> &'static str;
 }
+
+muster_core::opaque_debug!(Surface);
 
 /// The context of one request.
 ///

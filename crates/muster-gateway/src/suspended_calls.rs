@@ -18,7 +18,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     call::Caller,
     client::{ClientHandle, Continuation, InputRequired},
     json::{RawObject, raw},
@@ -123,10 +123,10 @@ impl SuspendedCalls {
     /// Moves a call into a task, so that it continues while no request is open for it.
     fn spawn(&self, inbox: Arc<Inbox>, work: BoxFuture<'static, Served>) -> RunningCall {
         let (finished, result) = oneshot::channel();
-        let task = self.tasks.spawn(async move {
+        let task = self.tasks.spawn(boxed(async move {
             // The receiver is gone when the call was cancelled.
             drop(finished.send(work.await));
-        });
+        }));
         let _task = AbortOnDrop(task.abort_handle());
         RunningCall { inbox, pending: Vec::new(), result, _task }
     }

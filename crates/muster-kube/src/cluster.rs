@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_config::kinds::DefinitionKind;
-use muster_core::{hex, secret_source::SecretSource};
+use muster_core::{backend::boxed, hex, secret_source::SecretSource};
 use muster_engine::{
     events::EventJournal, execution_store::ExecutionStore, store::DefinitionStore,
 };
@@ -96,10 +96,10 @@ impl Cluster {
         for kind in DefinitionKind::ALL {
             let mirror = DefinitionMirror { cache: Arc::clone(&cache), kind };
             let following = reflector::follow(Arc::clone(&api), mirror, store.collection(kind));
-            tasks.spawn(until(stop.clone(), following));
+            tasks.spawn(boxed(until(stop.clone(), following)));
         }
         let executions = Arc::new(ClusterExecutions::new(Arc::clone(&api), namespace));
-        tasks.spawn(until(stop.clone(), Arc::clone(&executions).follow()));
+        tasks.spawn(boxed(until(stop.clone(), Arc::clone(&executions).follow())));
         if timeout(INITIAL_SYNC_TIMEOUT, cache.synced()).await.is_err()
             && let Some((kind, reason)) = cache.unread()
         {
@@ -111,10 +111,10 @@ impl Cluster {
         let leading = candidate.leading();
         let statuses =
             status::keep(Arc::clone(&api), Arc::clone(&cache), Arc::clone(&store), leading.clone());
-        tasks.spawn(until(stop.clone(), statuses));
-        tasks.spawn(Arc::clone(&executions).write(stop.clone()));
+        tasks.spawn(boxed(until(stop.clone(), statuses)));
+        tasks.spawn(boxed(Arc::clone(&executions).write(stop.clone())));
         let retention = Arc::clone(&executions).keep_up(leading.clone());
-        tasks.spawn(until(stop.clone(), retention));
+        tasks.spawn(boxed(until(stop.clone(), retention)));
         let (namespace, candidate) = (namespace.to_owned(), Some(candidate));
         Ok(Self {
             api,
@@ -136,7 +136,7 @@ impl Cluster {
     /// status.
     pub fn campaign(&mut self) {
         if let Some(candidate) = self.candidate.take() {
-            self.tasks.spawn(candidate.run(self.end.clone()));
+            self.tasks.spawn(boxed(candidate.run(self.end.clone())));
         }
     }
 
@@ -163,7 +163,7 @@ impl Cluster {
             (&self.namespace, &self.identity),
             self.leading.clone(),
         );
-        self.tasks.spawn(until(self.stop.clone(), recorder.run(journal.follow())));
+        self.tasks.spawn(boxed(until(self.stop.clone(), recorder.run(journal.follow()))));
     }
 
     /// Leaves the election, so that another gateway reports the state of servers: here they are about to be

@@ -12,6 +12,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use muster_core::{
+    backend::boxed,
     backoff::Backoff,
     lock::Lock,
     secret::Secret,
@@ -76,11 +77,11 @@ impl KubeSecrets {
         let namespace = namespace.to_owned();
         let watched = Arc::new(WatchedSecrets { cache, namespace, by_id: Lock::default() });
         let (swept, end) = (Arc::clone(&watched), stop.clone());
-        tasks.spawn(async move {
+        tasks.spawn(boxed(async move {
             while end.run_until_cancelled(sleep(SWEEP)).await.is_some() {
                 swept.release_unused();
             }
-        });
+        }));
         Self { api, watched, tasks, stop }
     }
 
@@ -149,9 +150,9 @@ impl KubeSecrets {
         watched.insert(id.clone(), new);
         drop(watched);
         let following = follow(Arc::clone(&self.api), Arc::clone(&self.watched), id.clone());
-        self.tasks.spawn(async move {
+        self.tasks.spawn(boxed(async move {
             release.run_until_cancelled(following).await;
-        });
+        }));
     }
 }
 

@@ -29,7 +29,7 @@ use std::{
 };
 
 use http::HeaderMap;
-use muster_core::request::RequestHandler;
+use muster_core::{backend::boxed, request::RequestHandler};
 use muster_mcp::{
     stdio::{Input, LIMIT, Line, LineReader, Output},
     version::Era,
@@ -120,7 +120,7 @@ pub async fn serve(
     let (out, outgoing) = ClientOutput::new();
     let upstream = Arc::new(Upstream::new(session, options, out.clone()));
     let mut writer = JoinSet::new();
-    writer.spawn(output::write(output, outgoing));
+    writer.spawn(boxed(output::write(output, outgoing)));
     let mut bridge = Bridge::new(Arc::clone(&upstream), out);
     let served = tokio::select! {
         served = bridge.run(input) => served,
@@ -168,7 +168,7 @@ enum Event {
 impl Bridge {
     fn new(upstream: Arc<Upstream>, out: ClientOutput) -> Self {
         let mut gate_operator = JoinSet::new();
-        gate_operator.spawn(Arc::clone(&upstream).operate_gate());
+        gate_operator.spawn(boxed(Arc::clone(&upstream).operate_gate()));
         Self {
             upstream,
             out,
@@ -253,7 +253,7 @@ impl Bridge {
         if method == "notifications/initialized" {
             self.upstream.session.set_initialized(text);
             self.listener.abort_all();
-            self.listener.spawn(Arc::clone(&self.upstream).listen());
+            self.listener.spawn(boxed(Arc::clone(&self.upstream).listen()));
         }
     }
 

@@ -6,7 +6,7 @@ mod resource_updates;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest, boxed},
     call::{CallError, Outcome},
     client::{Continuation, InputRequest, InputRequired},
     connect::{ConnectError, Connection, ServerListing},
@@ -103,7 +103,7 @@ impl UpstreamConnection {
         match (peer.profile.era, &peer.transport) {
             (Era::Legacy, Transport::Http(http)) => {
                 let (sender, opened) = oneshot::channel();
-                let listener = peer.router.tasks.spawn(Arc::clone(http).listen(sender));
+                let listener = peer.router.tasks.spawn(boxed(Arc::clone(http).listen(sender)));
                 self.listeners.lock().push(listener.abort_handle());
                 drop(timeout(OPEN_TIMEOUT, opened).await);
             }

@@ -8,7 +8,10 @@ use std::sync::{
 
 use bytes::Bytes;
 use http::{Method, Uri};
-use muster_core::{backend::BoxFuture, connect::ConnectionEvent};
+use muster_core::{
+    backend::{BoxFuture, boxed},
+    connect::ConnectionEvent,
+};
 use muster_net::Url;
 use tokio::task::AbortHandle;
 
@@ -64,7 +67,7 @@ impl SseTransport {
             sink: poster.clone(),
             report_end: Arc::clone(&report_end),
         };
-        let reader = router.tasks.spawn(reader.run(events, connection)).abort_handle();
+        let reader = router.tasks.spawn(boxed(reader.run(events, connection))).abort_handle();
         Ok(Self { poster, reader, report_end })
     }
 }

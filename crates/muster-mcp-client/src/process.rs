@@ -13,7 +13,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     connect::{ConnectionEvent, OutputStream},
     lock::Lock,
 };
@@ -86,7 +86,7 @@ impl ProcessTransport {
         let status = Arc::new(ProcessStatus::default());
         let writer = router.tasks.spawn_on(writing, runtime).abort_handle();
         let logging = log_stderr(stderr, Arc::clone(router), Arc::clone(&status));
-        let logging = router.tasks.spawn(logging);
+        let logging = router.tasks.spawn(boxed(logging));
         let reader = OutputReader {
             router: Arc::clone(router),
             status: Arc::clone(&status),

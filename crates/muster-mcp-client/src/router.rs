@@ -4,10 +4,10 @@
 //! belongs to: it is attributed to the only pending request, or to the only caller with pending requests, and otherwise
 //! to none. An input request must never reach the wrong user.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     client::{ClientHandle, InputError, InputRequest, Notification},
     connect::{ConnectionEvent, ConnectionObserver},
     json::{Raw, RawObject},
@@ -33,10 +33,12 @@ use crate::{
 const LOGGED: usize = 200;
 
 /// Sends messages that have no response: responses to the upstream, and cancellations.
-pub(crate) trait MessageSink: fmt::Debug + Send + Sync {
+pub(crate) trait MessageSink: Send + Sync {
     /// Sends one message.
     fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), TransportError>>;
 }
+
+muster_core::opaque_debug!(MessageSink);
 
 /// Routes the messages of one upstream.
 #[derive(Debug)]
@@ -257,12 +259,12 @@ impl MessageRouter {
         let question = InputRequest { method: method.to_owned(), params };
         let (id, sink, name) = (id.to_owned(), Arc::clone(sink), Arc::clone(&self.name));
         let key = id.get().to_owned();
-        let task = self.tasks.spawn(async move {
+        let task = self.tasks.spawn(boxed(async move {
             let outcome = requester.client.request_input(question).await.map_err(input_error);
             if let Err(error) = sink.send(message::response(&id, &outcome)).await {
                 debug!(server = &*name, "a response did not reach it: {error}");
             }
-        });
+        }));
         self.pending.add_input_request(request, key, task.abort_handle());
     }
 
@@ -312,7 +314,7 @@ impl MessageRouter {
 
     fn respond(&self, message: Vec<u8>, sink: &Arc<dyn MessageSink>) {
         let sink = Arc::clone(sink);
-        self.tasks.spawn(async move { drop(sink.send(message).await) });
+        self.tasks.spawn(boxed(async move { drop(sink.send(message).await) }));
     }
 }
 

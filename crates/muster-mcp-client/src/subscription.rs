@@ -6,6 +6,7 @@ use std::{
 };
 
 use muster_core::{
+    backend::boxed,
     connect::ConnectionEvent,
     json::{Raw, RawObject},
 };
@@ -48,7 +49,7 @@ pub(crate) fn subscribe(peer: &Arc<Peer>, filter: Raw, changed: MayHaveChanged) 
     let (acknowledged, acknowledgement) = oneshot::channel();
     let (failed, error) = oneshot::channel();
     let subscriber = Subscriber { peer: Arc::clone(peer), filter, changed };
-    let task = peer.router.tasks.spawn(subscriber.run(acknowledged, failed)).abort_handle();
+    let task = peer.router.tasks.spawn(boxed(subscriber.run(acknowledged, failed))).abort_handle();
     Subscription { task, acknowledgement, error }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Transport {
 }
 
 /// A transport whose responses arrive on one stream, which a [`MessageRouter`] reads.
-pub(crate) trait DuplexTransport: std::fmt::Debug + Send + Sync {
+pub(crate) trait DuplexTransport: Send + Sync {
     /// Sends messages.
     fn sink(&self) -> Arc<dyn MessageSink>;
 
@@ -34,6 +34,8 @@ pub(crate) trait DuplexTransport: std::fmt::Debug + Send + Sync {
     /// Closes the connection and waits until it is closed.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
+
+muster_core::opaque_debug!(DuplexTransport);
 
 /// The options of a request, apart from its message.
 #[derive(Debug, Default)]

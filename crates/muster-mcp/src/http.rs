@@ -51,7 +51,7 @@ use std::{
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use muster_core::{credentials::Peer, request::Change};
+use muster_core::{backend::boxed, credentials::Peer, request::Change};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -182,11 +182,11 @@ fn start(
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(Arc::clone(app), listener, Arc::clone(connections)));
+        accepting.spawn(boxed(accept(Arc::clone(app), listener, Arc::clone(connections))));
     }
-    accepting.spawn(maintain_sessions(Arc::clone(app)));
-    accepting.spawn(keep_sessions(Arc::clone(app)));
-    accepting.spawn(recheck_callers(Arc::clone(app)));
+    accepting.spawn(boxed(maintain_sessions(Arc::clone(app))));
+    accepting.spawn(boxed(keep_sessions(Arc::clone(app))));
+    accepting.spawn(boxed(recheck_callers(Arc::clone(app))));
     accepting
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::{BoxFuture, ResourceOperation},
+    backend::{BoxFuture, ResourceOperation, boxed},
     call::Caller,
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
@@ -300,7 +300,7 @@ impl Server {
             return;
         }
         let (handler, caller) = (Arc::clone(&self.inner.handler), caller.clone());
-        self.inner.unsubscribing.spawn(async move {
+        self.inner.unsubscribing.spawn(boxed(async move {
             let no_client = NoClient::shared();
             for uri in uris {
                 let request = Request::Resource(ResourceOperation::Unsubscribe { uri });
@@ -310,7 +310,7 @@ impl Server {
                     tracing::debug!("a resource was not unsubscribed: {error}");
                 }
             }
-        });
+        }));
     }
 
     /// Waits until resources are unsubscribed, with a timeout.

@@ -10,6 +10,7 @@ mod standard_streams;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use muster_core::{
+    backend::boxed,
     call::{Caller, Owner},
     json::{Raw, RawObject},
     request::ChangeStream,
@@ -40,7 +41,7 @@ pub async fn serve(server: Server, caller: Caller, input: Input, output: Output)
     let (out, lines) = mpsc::channel(QUEUE);
     let finished = CancellationToken::new();
     let mut writer = JoinSet::new();
-    writer.spawn(write(output, lines, finished.clone()));
+    writer.spawn(boxed(write(output, lines, finished.clone())));
     let served = StdioSession::new(server, caller, out).run(input).await;
     finished.cancel();
     let written = writer.join_next().await;
@@ -201,7 +202,7 @@ impl StdioSession {
                 self.notifier.abort_all();
                 let (session, out) = (Arc::clone(&self.session), self.out.clone());
                 let owner = self.caller.owner();
-                self.notifier.spawn(notify_changes(changes, owner, session, out));
+                self.notifier.spawn(boxed(notify_changes(changes, owner, session, out)));
             }
             _ => (),
         }

@@ -1,17 +1,19 @@
 //! Name resolution.
 
 use std::{
-    fmt, io,
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use muster_core::backend::BoxFuture;
 
 /// Resolves host names to IP addresses.
-pub trait Resolve: fmt::Debug + Send + Sync {
+pub trait Resolve: Send + Sync {
     /// Returns all addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
+
+muster_core::opaque_debug!(Resolve);
 
 /// The addresses of `localhost` where the system does not know the name, as in a container without `/etc/hosts`; `None`
 /// for other names.

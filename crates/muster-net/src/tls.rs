@@ -1,6 +1,6 @@
 //! TLS client configurations.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use rustls::{
     ClientConfig, ConfigBuilder, WantsVerifier,
@@ -27,10 +27,12 @@ impl TlsConfig {
 }
 
 /// Supplies the TLS configuration for each new connection, so that certificates can be rotated.
-pub trait TlsSource: fmt::Debug + Send + Sync {
+pub trait TlsSource: Send + Sync {
     /// The configuration for the next connection.
     fn tls_config(&self) -> Result<TlsConfig, TlsError>;
 }
+
+muster_core::opaque_debug!(TlsSource);
 
 /// Starts a configuration with the workspace's cryptography and protocol versions.
 pub(crate) fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TlsError> {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use http::{Method, Request};
-use muster_core::name::is_behind_meta_tools;
+use muster_core::{backend::boxed, name::is_behind_meta_tools};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 use tokio::{
@@ -159,7 +159,7 @@ impl Client {
         let mut listener = JoinSet::new();
         if listening == NotificationStream::Open {
             let response = session.listen().await?;
-            listener.spawn(Arc::clone(&session).read_stream(response));
+            listener.spawn(boxed(Arc::clone(&session).read_stream(response)));
         }
         Ok(Self { session, _listener: listener })
     }

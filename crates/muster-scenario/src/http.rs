@@ -4,6 +4,7 @@
 
 pub(crate) mod events;
 
+use muster_core::backend::boxed;
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
@@ -54,10 +55,10 @@ pub(crate) async fn send(
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let mut driver = JoinSet::new();
-    driver.spawn(async move {
+    driver.spawn(boxed(async move {
         // Errors surface where the response is read.
         let _ended = connection.await;
-    });
+    }));
     let response = sender.send_request(request).await?;
     let (parts, body) = response.into_parts();
     Ok(Response { status: parts.status, headers: parts.headers, body, _connection: driver })

@@ -20,6 +20,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use muster_core::backend::boxed;
+
 use crate::{
     duration,
     instance::RunEnvironment,
@@ -144,7 +146,7 @@ impl Scheduler<'_> {
                     scenario.clone(),
                     self.options.tokens,
                 );
-                let id = self.running.spawn(task).id();
+                let id = self.running.spawn(boxed(task)).id();
                 self.running_scenarios.insert(id, scenario);
             }
             let event = tokio::select! {

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{call::Owner, credentials::BearerToken, logins::LoginError};
+use muster_core::{backend::boxed, call::Owner, credentials::BearerToken, logins::LoginError};
 use tokio::sync::Mutex;
 
 use super::{
@@ -269,9 +269,9 @@ impl OAuthClient {
         let (this, owner, entry) = (Arc::clone(self), owner.clone(), Arc::clone(entry));
         let (resource, refused) = (resource.to_owned(), refused.cloned());
         // Spawned, because the caller may be cancelled: the tokens that replace a used refresh token must be stored.
-        let refreshing = self.tasks.spawn(async move {
+        let refreshing = self.tasks.spawn(boxed(async move {
             this.single_flight_refresh(&owner, &entry, &resource, refused.as_ref()).await
-        });
+        }));
         let ended = |_| Err(LoginError::Unavailable("the gateway is shutting down".to_owned()));
         refreshing.await.unwrap_or_else(ended)
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
+    backend::boxed,
     call::Owner,
     credentials::Principal,
     logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
@@ -202,7 +203,11 @@ impl OAuthClient {
             Ok(grant) => {
                 // Spawned, because the code is spent: a closed browser must not lose the tokens.
                 let (this, owner) = (Arc::clone(self), owner.clone());
-                drop(self.tasks.spawn(async move { this.add_grant(&owner, grant).await }).await);
+                drop(
+                    self.tasks
+                        .spawn(boxed(async move { this.add_grant(&owner, grant).await }))
+                        .await,
+                );
             }
             Err(error) => {
                 if let TokenRequestError::Client(_) = error {

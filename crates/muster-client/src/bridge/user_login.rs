@@ -4,7 +4,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use muster_api::auth::ServerAuthStatus;
-use muster_core::backend::BoxFuture;
+use muster_core::backend::{BoxFuture, boxed};
 use muster_exec::browser;
 use muster_mcp_client::bridge::{LoginProvider, TokenRenewal};
 use tokio::{
@@ -102,12 +102,12 @@ impl UserLogin {
         }
         let token = self.token.clone();
         let mut waiting = JoinSet::new();
-        waiting.spawn(async move {
+        waiting.spawn(boxed(async move {
             match pending.finish().await {
                 Ok(new) => drop(token.send_replace(Some(access_token(&new)))),
                 Err(err) => tracing::warn!("{err}"),
             }
-        });
+        }));
         *page = Some(LoginPage { url: url.clone(), waiting });
         Ok(LoginStart::New(url))
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
+    backend::boxed,
     connect::{
         ConnectError, ConnectRequest, ConnectionEvent, ConnectionObserver, Connector, OutputStream,
         ServerListing,
@@ -63,7 +64,7 @@ pub(super) async fn check(
     let mut checks = JoinSet::new();
     for file in servers {
         let connect = Arc::clone(&connect);
-        checks.spawn(async move { one(&*connect, file, limit).await });
+        checks.spawn(boxed(async move { one(&*connect, file, limit).await }));
     }
     let mut results = ServerChecks::default();
     while let Some(done) = checks.join_next().await {

@@ -10,6 +10,8 @@ use hyper_util::rt::TokioIo;
 use muster_auth::{oauth::CallbackParams, page};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 
+use muster_core::backend::boxed;
+
 use crate::env_vars;
 
 const DEFAULT_PORT: u16 = 3000;
@@ -74,7 +76,7 @@ impl CallbackServer {
                     let connection = http1::Builder::new()
                         .keep_alive(false)
                         .serve_connection(TokioIo::new(stream), service);
-                    connections.spawn(async move { drop(connection.await) });
+                    connections.spawn(boxed(async move { drop(connection.await) }));
                 }
                 Some(_) = connections.join_next() => (),
                 callback = callbacks.recv() => break callback,

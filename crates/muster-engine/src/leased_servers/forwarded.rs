@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
+    backend::boxed,
     client::{ClientHandle, InputError, InputRequest},
     json::{Raw, raw},
     lock::Lock,
@@ -99,7 +100,7 @@ pub(super) fn noticed(servers: &Arc<LeasedServers>, message: &[u8]) {
                     call.inputs.remove(&oldest);
                 }
                 let servers_of = Arc::clone(servers);
-                let task = servers.deps.tasks.spawn(async move {
+                let task = servers.deps.tasks.spawn(boxed(async move {
                     let answer = answer(client, request).await;
                     let message = raw(&Answer { ticket: ticket.clone(), number, answer });
                     let message = message.get().as_bytes().to_vec();
@@ -107,7 +108,7 @@ pub(super) fn noticed(servers: &Arc<LeasedServers>, message: &[u8]) {
                         call.inputs.insert(number, Input::Answered(message.clone()));
                     }
                     send(&servers_of, replica, message);
-                });
+                }));
                 call.inputs.insert(number, Input::Open(task.abort_handle()));
             }
         },
@@ -129,7 +130,7 @@ async fn answer(client: Arc<dyn ClientHandle>, request: InputRequest) -> Result<
 fn send(servers: &Arc<LeasedServers>, replica: String, message: Vec<u8>) {
     let servers = Arc::clone(servers);
     let tasks = servers.deps.tasks.clone();
-    tasks.spawn(async move {
+    tasks.spawn(boxed(async move {
         servers.send(Recipient::Replica(&replica), ANSWER, message).await;
-    });
+    }));
 }

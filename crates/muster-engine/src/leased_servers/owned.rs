@@ -7,7 +7,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest, boxed},
     call::{CallError, Outcome},
     connect::{
         ConnectError, Connection, ConnectionEvent, ConnectionObserver, OutputStream, ServerListing,
@@ -70,7 +70,11 @@ impl OwnedConnection {
         let subscribed = Lock::default();
         let owned = Arc::new(Self { servers, lease, connection, subscribed, connected });
         owned.connected.send_replace(Some(Arc::downgrade(&owned)));
-        tasks.spawn(stop_with_lease(Arc::downgrade(&owned), Arc::clone(&owned.lease), events));
+        tasks.spawn(boxed(stop_with_lease(
+            Arc::downgrade(&owned),
+            Arc::clone(&owned.lease),
+            events,
+        )));
         owned
     }
 
@@ -165,7 +169,7 @@ impl OwnedConnection {
             let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
             // Spawned, so that it continues if the caller stops waiting.
             let stopping = async move { stop(&servers, &lease, connection).await };
-            drop(self.servers.deps.tasks.spawn(stopping).await);
+            drop(self.servers.deps.tasks.spawn(boxed(stopping)).await);
         }
     }
 }
@@ -200,7 +204,7 @@ impl Drop for OwnedConnection {
         }
         let (servers, lease) = (Arc::clone(&self.servers), Arc::clone(&self.lease));
         let tasks = self.servers.deps.tasks.clone();
-        tasks.spawn(async move { stop(&servers, &lease, connection).await });
+        tasks.spawn(boxed(async move { stop(&servers, &lease, connection).await }));
     }
 }
 
@@ -252,9 +256,9 @@ impl ConnectionObserver for SharedEvents {
         if let (Some(event), Some(servers)) = (shared, self.servers.upgrade()) {
             let message = raw(&Happened { target: self.lease.target(), event });
             let tasks = servers.deps.tasks.clone();
-            tasks.spawn(async move {
+            tasks.spawn(boxed(async move {
                 servers.send(Recipient::Others, EVENT, message.get().as_bytes().to_vec()).await;
-            });
+            }));
         }
         self.events.on_event(event);
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallContext, ResourceRequest},
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest, boxed},
     call::{CallError, Outcome},
     connect::{ConnectError, Connection, ConnectionEvent, ConnectionObserver, ServerListing},
     json::raw,
@@ -80,7 +80,7 @@ impl RemoteConnection {
                 drop(timeout(CHECK_INTERVAL, moved).await);
             }
         };
-        let watching = connection.servers.deps.tasks.spawn(watching).abort_handle();
+        let watching = connection.servers.deps.tasks.spawn(boxed(watching)).abort_handle();
         *connection.watching.lock() = Some(watching);
         connection
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use muster_core::{
+    backend::boxed,
     json::raw,
     lock::Lock,
     shared::{Recipient, StoreError},
@@ -105,11 +106,11 @@ impl LeasedServers {
             return;
         }
         let (servers, key) = (Arc::clone(self), key(server));
-        self.deps.tasks.spawn(async move {
+        self.deps.tasks.spawn(boxed(async move {
             if let Err(error) = servers.deps.link.state().remove(&key).await {
                 tracing::debug!("a decision about a removed server expires later: {error}");
             }
-        });
+        }));
     }
 
     /// Starts, restarts or stops a server at whichever replica runs it, and at this one. Returns the generation to wait for.

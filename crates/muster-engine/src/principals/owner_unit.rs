@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
 use muster_core::{
-    backend::{Backend, BoxFuture},
+    backend::{Backend, BoxFuture, boxed},
     connect::{ConnectRequest, ConnectResult, Connector, ServerListing},
     logins::AccessTokenSource,
     name::exposed_name,
@@ -59,7 +59,7 @@ pub(super) async fn connect(
         leased: None,
     };
     let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
-    deps.tasks.spawn(unit.run());
+    deps.tasks.spawn(boxed(unit.run()));
     connections.begin(OwnerConnection {
         id,
         server: Arc::clone(server),

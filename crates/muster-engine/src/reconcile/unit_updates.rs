@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
+    backend::boxed,
     connect::ServerListing,
     name::{BackendName, exposed_name},
     request::Change,
@@ -120,11 +121,11 @@ impl Reconciler {
     fn store_listing(&self, server: &Arc<McpServer>, listing: &ServerListing) {
         let (store, server) = (Arc::clone(&self.deps.store), Arc::clone(server));
         let listing = ServerListing { tools: listing.tools.clone(), ..ServerListing::default() };
-        self.deps.tasks.spawn(async move {
+        self.deps.tasks.spawn(boxed(async move {
             if let Err(error) = store.write_listing(&server, &listing).await {
                 tracing::debug!("the tools of {} are not stored: {error}", server.name);
             }
-        });
+        }));
     }
 
     /// Marks a server as up once a caller has logged in to it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::backoff::Backoff;
+use muster_core::{backend::boxed, backoff::Backoff};
 use muster_gateway::dispatch;
 use muster_workflow::service::{
     ServiceClass, ServiceEvent, ServiceState,
@@ -48,7 +48,7 @@ impl Services {
             services: self.clone(),
             check_at: None,
         };
-        self.inner.deps.tasks.spawn(controller.run());
+        self.inner.deps.tasks.spawn(boxed(controller.run()));
     }
 }
 

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use muster_config::service::ServiceFile;
 use muster_workflow::service::{ServiceRecord, ServiceState};
 
+use muster_core::backend::boxed;
+
 use super::{Instance, Services, registry::Id};
 use crate::{
     events::Reason,
@@ -99,11 +101,11 @@ impl Services {
             instance.path = None;
         });
         let services = self.clone();
-        self.inner.deps.tasks.spawn(async move {
+        self.inner.deps.tasks.spawn(boxed(async move {
             if let Err(error) = services.delete(services.system(), &name).await {
                 tracing::debug!(service = name, "{error}");
             }
-        });
+        }));
     }
 
     /// Writes the state of a service that has a file, and into the file itself if the settings say so.

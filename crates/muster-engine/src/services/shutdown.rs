@@ -5,6 +5,8 @@ use std::time::Duration;
 use muster_workflow::service::order;
 use tokio::{task::JoinSet, time::timeout};
 
+use muster_core::backend::boxed;
+
 use super::Services;
 
 /// The timeout for stopping all services.
@@ -22,7 +24,7 @@ impl Services {
                 for name in group {
                     if self.get(&name).is_some_and(|instance| instance.state.may_run()) {
                         let services = self.clone();
-                        stopping.spawn(async move { services.stop_own(&name).await });
+                        stopping.spawn(boxed(async move { services.stop_own(&name).await }));
                     }
                 }
                 while stopping.join_next().await.is_some() {}

@@ -1,7 +1,7 @@
 //! The port to stores of definitions: the configuration directory, or a Kubernetes API server.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +18,7 @@ pub type TextEdit = Box<dyn Fn(&str) -> Option<String> + Send>;
 ///
 /// **Guarantees:** an edit is applied to the text it was made for, or not at all; a deleted definition is never
 /// recreated; reads return completed writes.
-pub trait DefinitionStore: fmt::Debug + Send + Sync {
+pub trait DefinitionStore: Send + Sync {
     /// The paths of all definitions of a kind, in order of precedence; `None` if the store does not hold this kind.
     /// After an error, the definitions that were read before stay in effect. May block.
     fn list(&self, kind: DefinitionKind) -> io::Result<Option<Vec<PathBuf>>>;
@@ -67,6 +67,8 @@ pub trait DefinitionStore: fmt::Debug + Send + Sync {
         None
     }
 }
+
+muster_core::opaque_debug!(DefinitionStore);
 
 /// A definition as it is stored.
 #[derive(Debug, Clone)]

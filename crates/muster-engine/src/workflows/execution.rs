@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_core::call::Outcome;
+use muster_core::{backend::boxed, call::Outcome};
 use muster_workflow::{
     record::{JournalEntry, JournalTime, RunRecord, RunState, StepRecord},
     report::StepReport,
@@ -156,13 +156,13 @@ impl RunningExecution {
         // shared journal.
         let (executions, id) = (Arc::clone(&self.executions), self.id.clone());
         let shared = self.shared.take();
-        let ending = self.executions.tasks.spawn(async move {
+        let ending = self.executions.tasks.spawn(boxed(async move {
             let ending = shared.is_some().then(|| Ending::Ended(Box::new(record.clone())));
             executions.finish(record).await;
             if let (Some(shared), Some(ending)) = (&shared, ending) {
                 executions.close_as(&id, shared, ending).await;
             }
-        });
+        }));
         drop(ending.await);
     }
 }

@@ -19,6 +19,7 @@ use std::{
 };
 
 use muster_core::{
+    backend::boxed,
     call::{Caller, Role},
     caller_directory::LoginReference,
     hex,
@@ -222,7 +223,7 @@ impl Executions {
         let line = JournalEntry::Opened { at: began.clone(), opened: Box::new(opened) };
         // Spawned, so that it is not cancelled with the request: dropping an opened execution closes its record.
         let this = Arc::clone(self);
-        let open = self.tasks.spawn(async move { this.open(record, began, line).await });
+        let open = self.tasks.spawn(boxed(async move { this.open(record, began, line).await }));
         open.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
@@ -299,7 +300,7 @@ impl Executions {
         if (self.ended.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_INTERVAL) {
             // Listing deletes old records, and there may be no other reason to list.
             let this = Arc::clone(self);
-            self.tasks.spawn(async move { drop(this.list(Query::default()).await) });
+            self.tasks.spawn(boxed(async move { drop(this.list(Query::default()).await) }));
         }
     }
 

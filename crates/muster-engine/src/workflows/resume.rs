@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use muster_core::{
-    backend::CallContext,
+    backend::{CallContext, boxed},
     call::{Caller, Role},
     caller_directory::{CallerQuery, LoginReference},
     client::NoClient,
@@ -42,10 +42,10 @@ pub(crate) fn resume_unfinished(
     tasks: &TaskTracker,
 ) {
     let (definitions, namespace) = (files.definitions(), files.settings.namespace());
-    tasks.spawn(inherit(deps.clone(), views.clone(), tasks.clone()));
+    tasks.spawn(boxed(inherit(deps.clone(), views.clone(), tasks.clone())));
     let executions = Arc::clone(&deps.executions);
     // Set unreadable files aside now rather than with the first query.
-    tasks.spawn(async move { drop(executions.list(Query::default()).await) });
+    tasks.spawn(boxed(async move { drop(executions.list(Query::default()).await) }));
     for left in deps.executions.sweep() {
         drop(resume(deps, (&definitions, namespace), left, tasks, None));
     }
@@ -76,7 +76,7 @@ pub(super) fn resume(
     match (workflow, past, starter) {
         (Some(workflow), Some(past), Some(starter)) => {
             let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
-            tasks.spawn(continue_run(workflows, workflow, left, starter, past, shared));
+            tasks.spawn(boxed(continue_run(workflows, workflow, left, starter, past, shared)));
             None
         }
         (workflow, past, starter) => {

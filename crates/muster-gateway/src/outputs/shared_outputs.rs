@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{hex, lock::Lock, shared::SharedState};
+use muster_core::{backend::boxed, hex, lock::Lock, shared::SharedState};
 use tokio::runtime::Handle;
 
 use super::{StoredOutput, described, private};
@@ -79,7 +79,7 @@ impl SharedOutputs {
     pub(super) fn remove(&self, handle: &str) {
         if self.copies.lock().remove(handle) {
             let (state, key) = (Arc::clone(&self.state), key(handle));
-            drop(self.runtime.spawn(async move { drop(state.remove(&key).await) }));
+            drop(self.runtime.spawn(boxed(async move { drop(state.remove(&key).await) })));
         }
     }
 

@@ -1,14 +1,14 @@
 //! The port to an upstream whose address may change: a gateway that is started when it is needed.
 
-use std::fmt;
-
 use muster_core::backend::BoxFuture;
 
 /// Finds the upstream before each new connection.
-pub trait UpstreamLocator: fmt::Debug + Send + Sync {
+pub trait UpstreamLocator: Send + Sync {
     /// The URL of the upstream.
     fn locate(&self, need: Need) -> BoxFuture<'_, Result<String, LocateError>>;
 }
+
+muster_core::opaque_debug!(UpstreamLocator);
 
 /// The purpose for which an upstream is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! The port to the login at the upstream.
 
-use std::fmt;
-
 use muster_core::backend::BoxFuture;
 
 /// Supplies the token of the bridge's requests.
-pub trait LoginProvider: fmt::Debug + Send + Sync {
+pub trait LoginProvider: Send + Sync {
     /// The token to send with each request, if there is one.
     fn token(&self) -> Option<String>;
 
@@ -23,6 +21,8 @@ pub trait LoginProvider: fmt::Debug + Send + Sync {
     /// Called when the upstream accepts the token that [`Self::changed`] waited for.
     fn accepted(&self);
 }
+
+muster_core::opaque_debug!(LoginProvider);
 
 /// The result of a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use muster_core::{backoff::Backoff, lock::Lock};
+use muster_core::{backend::boxed, backoff::Backoff, lock::Lock};
 use muster_mcp::param_headers::{RoutingHeaders, VERSION};
 use tokio::{
     sync::Mutex,
@@ -321,12 +321,12 @@ impl HttpSession {
             return self.pool.release(connection);
         }
         let session = Arc::clone(&self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn(boxed(async move {
             let end = async { while let Some(Ok(_)) = body.frame().await {} };
             if timeout(END_TIMEOUT, end).await.is_ok() {
                 session.pool.release(connection);
             }
-        });
+        }));
     }
 
     fn new_request(

@@ -14,6 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use muster_core::{
+    backend::boxed,
     backoff::Backoff,
     json::Raw,
     shared::{LogLimits, ReplicaLink, StoreError, is_replica_id},
@@ -100,7 +101,7 @@ impl EventLog {
     pub(super) fn serve(self, events: ResponseEvents) -> Box<dyn EventSource> {
         let (client, received) = mpsc::channel(QUEUE);
         let tasks = self.app.tasks.clone();
-        tasks.spawn(self.run(events, client));
+        tasks.spawn(boxed(self.run(events, client)));
         Box::new(Received(received))
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use http::{Response, StatusCode};
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     call::Caller,
     hex,
     join::join_all,
@@ -369,11 +369,11 @@ pub(super) fn resubscribe(app: &Arc<App>, session: &Arc<HttpSession>) {
     }
     let (app, session) = (Arc::clone(app), Arc::clone(session));
     let tasks = app.tasks.clone();
-    tasks.spawn(async move {
+    tasks.spawn(boxed(async move {
         for uri in uris {
             app.server.subscribe_again(&session.caller, &session.state, &uri).await;
         }
-    });
+    }));
 }
 
 fn receive(app: &Arc<App>, message: SessionMessage) {
@@ -398,13 +398,13 @@ fn receive(app: &Arc<App>, message: SessionMessage) {
             let Some(session) = app.sessions.known(&session) else { return };
             let app = Arc::clone(app);
             let tasks = app.tasks.clone();
-            tasks.spawn(async move {
+            tasks.spawn(boxed(async move {
                 let Some(shared) = &app.replica_sessions else { return };
                 let version = session.state.shared_version();
                 if let Ok(Some(record)) = shared.read(&session.id).await {
                     load(&app, &session, &record, version);
                 }
-            });
+            }));
         }
         SessionMessage::Ended { session } => app.sessions.end(&session),
     }

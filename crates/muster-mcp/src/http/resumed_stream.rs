@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use muster_core::{
+    backend::boxed,
     backoff::Backoff,
     json::Raw,
     shared::{ReplicaLink, StoreError},
@@ -76,7 +77,7 @@ pub(super) async fn resume(
     let (cut, ended) = (app.draining.clone(), session.ended.clone());
     session.streams.send_modify(|streams| *streams += 1);
     let session = Arc::clone(session);
-    app.tasks.spawn(async move {
+    app.tasks.spawn(boxed(async move {
         tokio::select! {
             () = stream.run(position) => (),
             // The client resumes it at another replica.
@@ -84,7 +85,7 @@ pub(super) async fn resume(
             () = ended.cancelled() => (),
         }
         session.streams.send_modify(|streams| *streams -= 1);
-    });
+    }));
     Ok(Some(Box::new(Received(received))))
 }
 

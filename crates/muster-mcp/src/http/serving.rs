@@ -7,7 +7,12 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{backend::ResourceOperation, call::Caller, json::Raw, request::Request};
+use muster_core::{
+    backend::{ResourceOperation, boxed},
+    call::Caller,
+    json::Raw,
+    request::Request,
+};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -211,13 +216,13 @@ pub(super) fn save_later(app: &Arc<App>, session: &Arc<HttpSession>) {
     }
     let (app, session) = (Arc::clone(app), Arc::clone(session));
     let tasks = app.tasks.clone();
-    tasks.spawn(async move {
+    tasks.spawn(boxed(async move {
         if let Some(shared) = &app.replica_sessions
             && let Err(error) = shared.save(&app, &session).await
         {
             tracing::debug!("session {}: {error}", session.log_name());
         }
-    });
+    }));
 }
 
 impl Drop for Serving {
@@ -229,13 +234,13 @@ impl Drop for Serving {
         {
             let cut = self.app.cut.clone();
             let call = self.call.take();
-            self.app.tasks.spawn(async move {
+            self.app.tasks.spawn(boxed(async move {
                 tokio::select! {
                     () = finish_orphan(future, &session) => (),
                     () = cut.cancelled() => (),
                 }
                 drop(call);
-            });
+            }));
         }
     }
 }

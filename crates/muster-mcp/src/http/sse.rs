@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, request};
-use muster_core::{call::Caller, credentials::Peer};
+use muster_core::{backend::boxed, call::Caller, credentials::Peer};
 
 use super::{
     App,
@@ -192,7 +192,7 @@ fn start(
     let cut_request = serving::CutRequest::of(&request);
     let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
     let cut = app.cut.clone();
-    app.tasks.spawn(async move {
+    app.tasks.spawn(boxed(async move {
         let response = match cut.run_until_cancelled(serving).await {
             Some(response) => response,
             None => Some(cut_request.response()),
@@ -202,5 +202,5 @@ fn start(
             drop(out.send(response.to_line()).await);
         }
         drop(call);
-    });
+    }));
 }

@@ -10,6 +10,8 @@ use muster_exec::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{task::JoinSet, time::timeout};
 
+use muster_core::backend::boxed;
+
 use super::{StopMode, logs::Logs};
 
 /// From `SIGTERM` to exit.
@@ -44,8 +46,8 @@ impl Process {
         let command = Command { env, ..Command::new(argv) };
         let child = launcher.start(command).await?;
         let mut outputs = JoinSet::new();
-        outputs.spawn(logs.clone().read(child.stdout));
-        outputs.spawn(logs.clone().read(child.stderr));
+        outputs.spawn(boxed(logs.clone().read(child.stdout)));
+        outputs.spawn(boxed(logs.clone().read(child.stderr)));
         Ok(Self { pid: child.pid, tree: child.tree, outputs })
     }
 

@@ -18,6 +18,8 @@ use tokio::{
     time::timeout,
 };
 
+use muster_core::backend::boxed;
+
 use super::{config::tool_from_json, engine::MockChange, fault::Fault};
 
 /// How long a mock may take to connect after its start.
@@ -57,7 +59,7 @@ impl ControlServer {
         let port = listener.local_addr()?.port();
         let connections = Arc::new(watch::Sender::new(BTreeMap::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(listener, Arc::clone(&connections)));
+        tasks.spawn(boxed(listen(listener, Arc::clone(&connections))));
         Ok(Self { port, connections, _tasks: tasks })
     }
 

@@ -29,6 +29,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
+use muster_core::backend::boxed;
+
 use super::{MockConfig, engine::MockServer};
 use crate::{oauth::resource_guard::ResourceGuard, scenario::MockTransport};
 use body::{Body, FLUSH_DELAY};
@@ -135,10 +137,10 @@ impl RemoteMock {
         self.port = listener.local_addr()?.port();
         self.state.url.get_or_init(|| self.url());
         let mut running = JoinSet::new();
-        running.spawn(accept(listener, Arc::clone(&self.state)));
+        running.spawn(boxed(accept(listener, Arc::clone(&self.state))));
         // `localhost` may resolve to IPv4 or IPv6; machines without IPv6 have only the former.
         if let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, self.port)).await {
-            running.spawn(accept(listener, Arc::clone(&self.state)));
+            running.spawn(boxed(accept(listener, Arc::clone(&self.state))));
         }
         self.running = Some(running);
         Ok(())
@@ -150,7 +152,7 @@ async fn accept(listener: TcpListener, state: Arc<RemoteState>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let _nodelay = stream.set_nodelay(true);
-        connections.spawn(serve_connection(stream, Arc::clone(&state)));
+        connections.spawn(boxed(serve_connection(stream, Arc::clone(&state))));
         while connections.try_join_next().is_some() {}
     }
 }
@@ -212,7 +214,7 @@ impl RemoteState {
     /// Sends a notification on the stream whenever the tools change.
     fn notify_tool_changes(self: &Arc<Self>, sender: mpsc::Sender<Chunk>) {
         let mock = self.mock.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(boxed(async move {
             let mut version = mock.tools_version();
             loop {
                 tokio::select! {
@@ -227,7 +229,7 @@ impl RemoteState {
                     return;
                 }
             }
-        });
+        }));
     }
 }
 

@@ -12,6 +12,8 @@ use tokio::{
     task::JoinSet,
 };
 
+use muster_core::backend::boxed;
+
 use super::{
     config, control,
     engine::{MockServer, PlannedReply},
@@ -31,12 +33,12 @@ pub async fn serve(file: &Path) -> Result<ExitCode, String> {
     let mut tasks = JoinSet::new();
     if let Some(port) = file_config.control {
         let (mock, name) = (mock.clone(), name.to_string());
-        tasks.spawn(async move {
+        tasks.spawn(boxed(async move {
             // The mock also works without the runner.
             let _closed = control::run_client(port, &name, |change| mock.change(change)).await;
-        });
+        }));
     }
-    tasks.spawn(notify_tool_changes(mock.clone(), Arc::clone(&out)));
+    tasks.spawn(boxed(notify_tool_changes(mock.clone(), Arc::clone(&out))));
     let mut lines = BufReader::new(stdin()).lines();
     loop {
         let line = lines.next_line().await.map_err(|err| err.to_string())?;
@@ -45,9 +47,9 @@ pub async fn serve(file: &Path) -> Result<ExitCode, String> {
             continue;
         };
         let out = Arc::clone(&out);
-        tasks.spawn(async move {
+        tasks.spawn(boxed(async move {
             let _sent = send(&id, plan, &out).await;
-        });
+        }));
         while tasks.try_join_next().is_some() {}
     }
 }

@@ -26,6 +26,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use muster_core::backend::boxed;
+
 use super::{
     authorize::{AuthorizationRequest, AuthorizeError},
     certificate_authority::CertificateAuthority,
@@ -98,10 +100,10 @@ impl Provider {
 
     async fn listen(&mut self, listener: TcpListener) {
         let mut running = JoinSet::new();
-        running.spawn(accept(listener, Arc::clone(&self.state), self.tls.clone()));
+        running.spawn(boxed(accept(listener, Arc::clone(&self.state), self.tls.clone())));
         // `localhost` may resolve to IPv4 or IPv6; machines without IPv6 have only the former.
         if let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, self.port)).await {
-            running.spawn(accept(listener, Arc::clone(&self.state), self.tls.clone()));
+            running.spawn(boxed(accept(listener, Arc::clone(&self.state), self.tls.clone())));
         }
         self.running = Some(running);
     }
@@ -111,7 +113,7 @@ async fn accept(listener: TcpListener, state: Arc<ProviderState>, tls: Option<Ar
     // Dropping this set with the listener closes the connections.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(serve_connection(stream, Arc::clone(&state), tls.clone()));
+        connections.spawn(boxed(serve_connection(stream, Arc::clone(&state), tls.clone())));
         while connections.try_join_next().is_some() {}
     }
 }

@@ -10,6 +10,8 @@ use std::{
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
+use muster_core::backend::boxed;
+
 use crate::{
     lock::Lock,
     private_file::{self, FilePrivacy},
@@ -64,7 +66,7 @@ impl UsageLog {
             state.written.map_or_else(Instant::now, |written| written + INTERVAL)
         };
         let this = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn(boxed(async move {
             sleep_until(due).await;
             let unwritten = {
                 let mut state = this.state.lock();
@@ -77,7 +79,7 @@ impl UsageLog {
             if let Ok(result) = writing {
                 this.finish(result, unwritten);
             }
-        });
+        }));
     }
 
     /// Records the result of a write. Uses that could not be written are kept for the next write.

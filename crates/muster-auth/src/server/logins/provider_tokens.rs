@@ -7,7 +7,7 @@ use std::{
 };
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{BoxFuture, boxed},
     credentials::{BearerToken, IdTokenSource},
     logins::LoginError,
 };
@@ -67,7 +67,7 @@ impl Inner {
     ) -> Result<Login, ProviderError> {
         let this = Arc::clone(self);
         let refreshing =
-            self.tasks.spawn(async move { this.refresh_with_lease(login, is_fresh).await });
+            self.tasks.spawn(boxed(async move { this.refresh_with_lease(login, is_fresh).await }));
         let ended = |_| Err(ProviderError::Unavailable("the gateway is shutting down".to_owned()));
         refreshing.await.unwrap_or_else(ended)
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{backoff::Backoff, shared::ReplicaLink};
+use muster_core::{backend::boxed, backoff::Backoff, shared::ReplicaLink};
 use tokio::time::sleep;
 
 use super::{
@@ -84,7 +84,7 @@ impl Executions {
         held: Option<Arc<SharedJournal>>,
     ) {
         let this = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn(boxed(async move {
             let _held = held;
             let settling = this.settled(&id, ending);
             tokio::select! {
@@ -92,7 +92,7 @@ impl Executions {
                 // At shutdown, leave it for another replica to take over.
                 () = this.interrupted() => (),
             }
-        });
+        }));
     }
 
     async fn settled(self: &Arc<Self>, id: &str, mut ending: Ending) {

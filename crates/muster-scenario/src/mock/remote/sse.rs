@@ -8,6 +8,8 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::sleep};
 
+use muster_core::backend::boxed;
+
 use super::{
     Body, FLUSH_DELAY, RemoteState, STREAM_CAPACITY, SessionStream, Socket, aborted, empty, event,
     new_session, read_body, reset_on_close, response,
@@ -60,7 +62,7 @@ fn post(state: &RemoteState, text: &str, stream: SessionStream) -> io::Result<Re
             let failed = StatusCode::INTERNAL_SERVER_ERROR;
             return empty(StatusCode::from_u16(status).unwrap_or(failed));
         }
-        state.tasks.spawn(send(id, plan, stream));
+        state.tasks.spawn(boxed(send(id, plan, stream)));
     }
     empty(StatusCode::ACCEPTED)
 }

@@ -1,5 +1,6 @@
 //! Sets up the telemetry of a gateway from its settings and the environment.
 
+use muster_core::backend::boxed;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use muster_client::env_vars;
@@ -34,7 +35,7 @@ impl GatewayTelemetry {
         let mut exporting = JoinSet::new();
         let stop = exporter.map(|exporter| {
             let (stop, stopped) = oneshot::channel();
-            exporting.spawn(exporter.run(stopped));
+            exporting.spawn(boxed(exporter.run(stopped)));
             stop
         });
         Self { telemetry, exporting, stop }
