@@ -26,7 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 HERE = pathlib.Path(__file__).resolve().parent
 # How long a span may take through the gateway's exporter and the collector.
 SPAN_SECONDS=20
-MODERN = "2026-07-28"
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
 SERVER, CLIENT, INTERNAL = 2, 3, 1
 ERROR = 2
 
@@ -64,6 +64,9 @@ class Backend(Handler):
     """An MCP server that records the `_meta` of each call."""
 
     metas = queue.Queue()
+    # The ids of the first calls.
+    ids = queue.Queue()
+    port = 0
 
     def do_GET(self):
         self.reply(405)
@@ -74,12 +77,13 @@ class Backend(Handler):
         if "id" not in message:
             return self.reply(202)
         if method == "initialize":
-            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            result = {"protocolVersion": LEGACY, "capabilities": {"tools": {}},
                       "serverInfo": {"name": "backend", "version": "1"}}
         elif method == "tools/list":
             result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("read", "fail", "refuse")]}
         elif method == "tools/call":
             self.metas.put((params["name"], params.get("_meta") or {}))
+            self.ids.put(message["id"])
             if params["name"] == "refuse":
                 error = {"code": -32050, "message": "the backend refuses"}
                 return self.reply(200, {"jsonrpc": "2.0", "id": message["id"], "error": error})
@@ -260,6 +264,19 @@ def nesting(gate):
         check(span["resource"].get("service.name") == "muster", f"the service: {span['resource']}")
         check(re.fullmatch(r"\d+\.\d+\.\d+\S*", span["resource"].get("service.version", "")), "its version")
         check(span["scope"]["name"] == "muster", f"the scope: {span['scope']}")
+    # The protocol requests that carried the calls: the client's, and those to the server.
+    http = {"network.transport": "tcp", "network.protocol.name": "http", "network.protocol.version": "1.1"}
+    about = attributes(chain[0])
+    wanted = {**http, "jsonrpc.request.id": "1", "mcp.protocol.version": MODERN}
+    check(wanted.items() <= about.items(), f"the request of the client: {about}")
+    for read in reads:
+        about = attributes(read)
+        wanted = {**http, "mcp.protocol.version": LEGACY, "server.address": "127.0.0.1", "server.port": str(Backend.port)}
+        check(wanted.items() <= about.items(), f"the request to the server: {about}")
+    ids = [attributes(read).get("jsonrpc.request.id") for read in reads]
+    expected = [str(Backend.ids.get(timeout=SPAN_SECONDS)) for _ in reads]
+    check(sorted(ids, key=str) == sorted(expected), f"the ids of the requests to the server: {ids}, it got {expected}")
+    check(not any("network.transport" in attributes(inner) for inner in chain[1:]), "workflows are no protocol requests")
     about = attributes(reads[0])
     check(about.get("muster.server") == "backend" and about.get("gen_ai.tool.type") == "function", f"{about}")
     # The backend continues the trace below the span of its own call.
@@ -347,6 +364,7 @@ def main():
         with served(Backend) as backend, served(Sink) as sink, \
                 collector(installed.stdout.strip(), folder, sink, log) as match:
             endpoint = f"http://127.0.0.1:{match[1]}"
+            Backend.port = backend
             with gateway(program, folder / "one", backend, endpoint, lines) as gate:
                 trace, reads = nesting(gate)
                 line = logged(lines, trace, "x_backend_read")

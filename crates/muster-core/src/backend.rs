@@ -11,6 +11,7 @@ use crate::{
     client::{ClientHandle, Continuation},
     json::Raw,
     policy::Permitted,
+    protocol_request::SentRequest,
     spooled::ToolResult,
 };
 
@@ -116,4 +117,6 @@ pub struct CallContext<'a> {
     pub caller: &'a Caller,
     /// The call path to other tools.
     pub tools: &'a dyn ToolCaller,
+    /// Receives the request that the backend sends for the call, if the call is traced.
+    pub sent: Option<&'a SentRequest>,
 }

@@ -9,7 +9,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{backend::BoxFuture, connect::ProtocolEra, json::Raw};
+use crate::{
+    backend::BoxFuture, connect::ProtocolEra, json::Raw, protocol_request::ProtocolRequest,
+};
 
 /// A handle to the client of one request, valid while the request is served.
 pub trait ClientHandle: Send + Sync {
@@ -21,6 +23,11 @@ pub trait ClientHandle: Send + Sync {
 
     /// The protocol era that the client speaks, if it is known.
     fn era(&self) -> Option<ProtocolEra> {
+        None
+    }
+
+    /// The request that is being served, as traces describe it; `None` if it did not arrive over the protocol.
+    fn protocol_request(&self) -> Option<ProtocolRequest> {
         None
     }
 

@@ -26,6 +26,7 @@ pub mod name;
 pub mod observer;
 pub mod opaque_debug;
 pub mod policy;
+pub mod protocol_request;
 pub mod python;
 pub mod repair;
 pub mod request;

@@ -16,6 +16,7 @@ use crate::{
     json::Raw,
     name::ToolName,
     policy::Policy,
+    protocol_request::ProtocolRequest,
     request::RequestError,
     trace_context::SpanContext,
 };
@@ -66,6 +67,8 @@ pub struct FinishedRequest {
     pub error: Option<FinishedError>,
     /// Its span.
     pub span: TraceSpan,
+    /// The request as the protocol carried it.
+    pub protocol: Option<ProtocolRequest>,
 }
 
 /// A finished call.
@@ -99,6 +102,8 @@ pub struct FinishedCall {
     pub result_bytes: u64,
     /// Its span, if it is traced.
     pub span: Option<TraceSpan>,
+    /// The request that the backend sent to its server, if the call is traced.
+    pub sent: Option<ProtocolRequest>,
 }
 
 /// The error of a call or a request without a result.

@@ -164,7 +164,7 @@ mod tests {
         let limited = LimitedBackend::new(Arc::new(Silent), 1)
             .with_timeout(Some(CallTimeout { server, limit }));
         let (client, caller) = (NoClient::shared(), Caller::local());
-        let cx = CallContext { client: &client, caller: &caller, tools: &Silent };
+        let cx = CallContext { client: &client, caller: &caller, tools: &Silent, sent: None };
         let what = ResourceOperation::Read { uri: "a:b".to_owned() };
         let ask =
             ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };

@@ -119,7 +119,7 @@ impl Services {
     /// The context for calls in the background.
     fn system(&self) -> CallContext<'_> {
         let SystemCaller { dispatcher, caller, client } = &self.inner.system;
-        CallContext { client, caller, tools: dispatcher }
+        CallContext { client, caller, tools: dispatcher, sent: None }
     }
 
     fn record(&self, reason: Reason, instance: &Instance, detail: &str) {

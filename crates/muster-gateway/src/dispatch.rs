@@ -145,7 +145,7 @@ impl Dispatcher {
         let listed = snapshot.catalog.sources().any(|source| source.backend == *backend);
         let found = snapshot.backends.get(backend).filter(|_| listed);
         let found = found.ok_or_else(|| not_connected(backend))?;
-        found.request(CallContext { client, caller, tools: self }, ask).await
+        found.request(CallContext { client, caller, tools: self, sent: None }, ask).await
     }
 
     /// Calls a tool of `snapshot`. Use [`in_memory`] where a spooled result cannot be read in pieces.
@@ -165,7 +165,8 @@ impl Dispatcher {
                     observation.hand_over(&call);
                 }
                 let caller = nested.as_ref().unwrap_or(caller);
-                let context = CallContext { client, caller, tools: self };
+                let sent = observation.as_ref().and_then(Observation::sent_request);
+                let context = CallContext { client, caller, tools: self, sent };
                 backend.run(context, call).instrument(log_span).await
             }
             Err(error) => Err(error),

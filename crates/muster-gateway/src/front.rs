@@ -190,7 +190,8 @@ impl Frontend {
             }
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
-                let span = RequestSpan::begin(&self.dispatcher, caller, &name, &mut meta);
+                let span =
+                    RequestSpan::begin(&self.dispatcher, (caller, &**client), &name, &mut meta);
                 let call = ToolCall { name, arguments, meta, continuation };
                 let log_span = span.as_ref().map_or_else(Span::none, RequestSpan::log_span);
                 let answer = self.surface.call(cx, call).instrument(log_span).await;

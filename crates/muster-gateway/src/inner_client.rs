@@ -9,6 +9,7 @@ use muster_core::{
     },
     connect::ProtocolEra,
     json::Raw,
+    protocol_request::ProtocolRequest,
 };
 
 /// The client of a request, for one of its calls: a capability that it lacks fails that call, and not the request.
@@ -33,6 +34,10 @@ impl ClientHandle for InnerClient {
 
     fn era(&self) -> Option<ProtocolEra> {
         self.0.era()
+    }
+
+    fn protocol_request(&self) -> Option<ProtocolRequest> {
+        self.0.protocol_request()
     }
 
     fn notify(&self, notice: Notification) {

@@ -136,6 +136,7 @@ impl UpstreamConnection {
                 meta,
                 requester: Some(requester(cx, meta)),
                 acknowledged: None,
+                sent: cx.sent,
             };
             let result = peer.send(request, |writer| {
                 let writer = writer.text("name", name).raw("arguments", call.raw_arguments());

@@ -23,6 +23,7 @@ use muster_mcp::{
     param_headers::RoutingHeaders,
     wire::{Message, RpcError},
 };
+use muster_net::Url;
 use tokio::{sync::oneshot, time::timeout};
 use tracing::debug;
 
@@ -229,6 +230,11 @@ impl HttpTransport {
     /// Whether the upstream assigned a session.
     pub(crate) fn has_session(&self) -> bool {
         self.session.id().is_assigned()
+    }
+
+    /// The URL of the upstream.
+    pub(crate) fn url(&self) -> &Url {
+        self.session.url()
     }
 
     /// Ends the session, if there is one.

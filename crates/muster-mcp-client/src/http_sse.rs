@@ -77,6 +77,10 @@ impl DuplexTransport for SseTransport {
         self.poster.clone()
     }
 
+    fn url(&self) -> Option<&Url> {
+        Some(self.poster.pool.url())
+    }
+
     fn report_end(&self) {
         self.report_end.store(true, Ordering::Relaxed);
     }

@@ -1,11 +1,13 @@
 //! An upstream after the handshake: its capabilities, and the requests to it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use muster_core::{
     backend::CallContext,
     json::{Raw, RawObject, raw},
+    protocol_request::{Network, ProtocolRequest, SentRequest},
     request::ServerInfo,
+    text,
 };
 use muster_mcp::{
     param_headers::RoutingHeaders,
@@ -136,6 +138,8 @@ pub(crate) struct OutgoingRequest<'a> {
     pub(crate) requester: Option<Arc<Requester>>,
     /// Receives the subscriptions that the upstream acknowledged.
     pub(crate) acknowledged: Option<oneshot::Sender<Raw>>,
+    /// Receives the request as traces describe it.
+    pub(crate) sent: Option<&'a SentRequest>,
 }
 
 impl OutgoingRequest<'_> {
@@ -193,10 +197,14 @@ impl Peer {
         request: OutgoingRequest<'_>,
         params: impl FnOnce(MessageWriter) -> MessageWriter,
     ) -> Result<ResultBody, TransportError> {
-        let OutgoingRequest { method, name, headers, meta, requester, acknowledged } = request;
+        let OutgoingRequest { method, name, headers, meta, requester, acknowledged, sent } =
+            request;
         let client = requester.as_ref().map(|requester| Arc::clone(&requester.client));
         let logs = requester.is_some() && self.logs;
         let write = |id| {
+            if let Some(sent) = sent {
+                sent.record(self.described(id));
+            }
             let writer = params(MessageWriter::request(id, method));
             let meta = match self.profile.era {
                 Era::Legacy => legacy_meta(id, meta),
@@ -224,6 +232,18 @@ impl Peer {
         let options = RequestOptions { requester, acknowledged, routing, on_drop: OnDrop::Cancel };
         self.transport.request(&self.router, options, write).await
     }
+
+    /// A request with this id, as traces describe it.
+    fn described(&self, id: u64) -> ProtocolRequest {
+        let url = self.transport.url();
+        ProtocolRequest {
+            id: Some(id.to_string()),
+            // The upstream may have written anything.
+            version: Some(Cow::Owned(text::shortened(&self.profile.version).into_owned())),
+            network: url.map_or(Network::Pipe, |_| Network::Http),
+            server: url.map(|url| (url.host().to_owned(), url.port())),
+        }
+    }
 }
 
 /// The `_meta` of a request to a legacy server: the client's, with our own progress token.
@@ -243,8 +263,6 @@ pub(crate) fn modern_meta<'a>(
     identity: &'a ClientIdentity,
     capabilities: &'a RawValue,
 ) -> RawObject<'a> {
-    use std::borrow::Cow;
-
     let mut meta = with_own_token(id, given);
     let nothing = RawObject::new();
     let capabilities = match RawObject::parse(capabilities) {

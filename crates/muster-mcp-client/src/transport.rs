@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{backend::BoxFuture, json::Raw};
 use muster_mcp::param_headers::RoutingHeaders;
+use muster_net::Url;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -27,6 +28,11 @@ pub(crate) enum Transport {
 pub(crate) trait DuplexTransport: Send + Sync {
     /// Sends messages.
     fn sink(&self) -> Arc<dyn MessageSink>;
+
+    /// The URL of the upstream; `None` for a process.
+    fn url(&self) -> Option<&Url> {
+        None
+    }
 
     /// Reports an unexpected end of the connection from now on.
     fn report_end(&self);
@@ -108,6 +114,14 @@ impl Transport {
         match self {
             Self::Http(http) => http.clone(),
             Self::Duplex(duplex) => duplex.sink(),
+        }
+    }
+
+    /// The URL of the upstream; `None` for a process.
+    pub(crate) fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Http(http) => Some(http.url()),
+            Self::Duplex(duplex) => duplex.url(),
         }
     }
 

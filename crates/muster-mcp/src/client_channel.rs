@@ -1,6 +1,7 @@
 //! The channel to the client of one request: notifications, and input requests of the legacy era.
 
 use std::{
+    borrow::Cow,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -13,6 +14,7 @@ use muster_core::{
     connect::ProtocolEra,
     json::{Raw, RawObject},
     lock::Lock,
+    protocol_request::{Network, ProtocolRequest, id_text},
 };
 use tokio::sync::mpsc;
 
@@ -31,8 +33,20 @@ pub(crate) const QUEUE: usize = 1024;
 pub(crate) struct ClientChannel {
     client: ClientState,
     outbox: Outbox,
+    envelope: Envelope,
     /// Counts further calls of the request, if calls are limited.
     calls: Option<Arc<dyn CallCounter>>,
+}
+
+/// What a request says about itself, apart from its method and parameters.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// Its id.
+    pub(crate) id: Raw,
+    /// The protocol version that it names; `None` for that of the session.
+    pub(crate) version: Option<&'static str>,
+    /// The connection that it arrived on.
+    pub(crate) network: Network,
 }
 
 /// The state of the client.
@@ -106,8 +120,8 @@ impl Outbox {
 }
 
 impl ClientChannel {
-    pub(crate) const fn new(client: ClientState, outbox: Outbox) -> Self {
-        Self { client, outbox, calls: None }
+    pub(crate) const fn new(client: ClientState, outbox: Outbox, envelope: Envelope) -> Self {
+        Self { client, outbox, envelope, calls: None }
     }
 
     /// Sets the counter of a request whose calls are limited.
@@ -168,6 +182,17 @@ impl ClientHandle for ClientChannel {
         Some(match &self.client {
             ClientState::Legacy(_) => ProtocolEra::Legacy,
             ClientState::Modern { .. } => ProtocolEra::Modern,
+        })
+    }
+
+    fn protocol_request(&self) -> Option<ProtocolRequest> {
+        let Envelope { id, version, network } = &self.envelope;
+        let of_session = || self.session().and_then(|session| session.version());
+        Some(ProtocolRequest {
+            id: id_text(id),
+            version: version.or_else(of_session).map(Cow::Borrowed),
+            network: *network,
+            server: None,
         })
     }
 
@@ -265,15 +290,17 @@ mod tests {
 
     use muster_core::{
         client::{ClientHandle as _, Notification},
-        json::RawObject,
+        json::{RawObject, raw},
+        protocol_request::Network,
     };
 
-    use super::{ClientChannel, ClientState, LazyQueue, Mailbox, Outbox};
+    use super::{ClientChannel, ClientState, Envelope, LazyQueue, Mailbox, Outbox};
 
     fn channel() -> Arc<ClientChannel> {
         let capabilities = RawObject::new().to_raw();
         let client = ClientState::Modern { capabilities, log_level: None };
-        Arc::new(ClientChannel::new(client, Outbox::lazy()))
+        let envelope = Envelope { id: raw(&1), version: None, network: Network::Http };
+        Arc::new(ClientChannel::new(client, Outbox::lazy(), envelope))
     }
 
     fn notification(method: &str) -> Notification {

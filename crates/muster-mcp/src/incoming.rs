@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use muster_core::json::{Raw, RawObject};
+use muster_core::{
+    json::{Raw, RawObject},
+    protocol_request::Network,
+};
 use serde_json::value::RawValue;
 
 use crate::{
-    client_channel::{ClientChannel, ClientState, Outbox},
+    client_channel::{ClientChannel, ClientState, Envelope, Outbox},
     headers::{Headers, name_param},
     log_level::LogLevel,
     model::{self, DecodedRequest, Method, invalid},
@@ -35,6 +38,9 @@ pub(crate) struct ValidRequest {
     pub(crate) request: DecodedRequest,
     /// The capabilities and the log level of a modern client.
     modern_client: Option<(Raw, Option<LogLevel>)>,
+    /// The protocol version that it names.
+    version: Option<&'static str>,
+    network: Network,
 }
 
 impl ValidRequest {
@@ -49,7 +55,9 @@ impl ValidRequest {
             (Some((capabilities, log_level)), _) => ClientState::Modern { capabilities, log_level },
             (None, None) => ClientState::Modern { capabilities: model::empty(), log_level: None },
         };
-        ClientChannel::new(client, outbox)
+        let envelope =
+            Envelope { id: self.id.clone(), version: self.version, network: self.network };
+        ClientChannel::new(client, outbox, envelope)
     }
 }
 
@@ -64,8 +72,11 @@ impl IncomingRequest<'_> {
         let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
         let era = Era::of_request(method, &meta, headers);
         let validated = || {
+            let version = match era {
+                Era::Legacy => version::legacy(headers),
+                Era::Modern => Some(version::check(&meta, headers)?),
+            };
             if era == Era::Modern {
-                version::check(&meta, headers)?;
                 headers.map_or(Ok(()), |headers| headers.check_method(method))?;
             }
             let known = Method::of(era, method).ok_or_else(|| unknown_method(method))?;
@@ -86,7 +97,15 @@ impl IncomingRequest<'_> {
             if let Some(context) = headers.and_then(|headers| headers.traceparent) {
                 request.trace_by_default(context);
             }
-            Ok(ValidRequest { id: id.to_owned(), era, method: known, request, modern_client })
+            Ok(ValidRequest {
+                id: id.to_owned(),
+                era,
+                method: known,
+                request,
+                modern_client,
+                version,
+                network: headers.map_or(Network::Pipe, |_| Network::Http),
+            })
         };
         validated().map_err(|error| RpcResponse::error(era, Some(id), error))
     }

@@ -31,7 +31,7 @@ use crate::{
     model::{self, DecodedRequest, Method},
     session::LegacySession,
     subscriptions::SubscriptionCounts,
-    version::Era,
+    version::{Era, negotiate},
     wire::{Message, RpcError, code, error_body, error_line, result_body, result_line},
 };
 
@@ -194,10 +194,11 @@ impl Server {
                         format!("`capabilities` may have at most {MAX_CAPABILITIES} bytes");
                     return Err(RpcError::new(code::INVALID_PARAMS, message));
                 }
+                let version = negotiate(&version);
                 if let Some(session) = cx.channel.session() {
-                    session.begin(capabilities);
+                    session.begin(version, capabilities);
                 }
-                return Ok(model::initialized(info, self.capabilities(), &version));
+                return Ok(model::initialized(info, self.capabilities(), version));
             }
             DecodedRequest::Ping => return Ok(model::empty()),
             DecodedRequest::Discover => model::discovered(info, self.capabilities()),

@@ -24,6 +24,8 @@ use crate::{
 /// The session state of one legacy client.
 #[derive(Debug)]
 pub(crate) struct LegacySession {
+    /// The negotiated protocol version; `None` if another replica negotiated it.
+    version: Lock<Option<&'static str>>,
     capabilities: Lock<Raw>,
     log_level: AtomicU8,
     subscriptions: Lock<BTreeSet<String>>,
@@ -92,6 +94,7 @@ impl LegacySession {
     /// A session before its handshake: every log level, no capabilities.
     pub(crate) fn new() -> Self {
         Self {
+            version: Lock::default(),
             capabilities: Lock::new(RawObject::new().to_raw()),
             log_level: AtomicU8::new(LogLevel::DEBUG.to_u8()),
             subscriptions: Lock::default(),
@@ -200,9 +203,15 @@ impl LegacySession {
     }
 
     /// Records the client's `initialize`.
-    pub(crate) fn begin(&self, capabilities: Raw) {
+    pub(crate) fn begin(&self, version: &'static str, capabilities: Raw) {
+        *self.version.lock() = Some(version);
         *self.capabilities.lock() = capabilities;
         self.record(|| SessionChange::Begun);
+    }
+
+    /// The negotiated protocol version, if it is known here.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        *self.version.lock()
     }
 
     pub(crate) fn capabilities(&self) -> Raw {

@@ -81,11 +81,14 @@ impl Era {
     }
 }
 
-/// Checks that a modern request carries all required members.
+/// Checks that a modern request carries all required members, and returns its version.
 ///
 /// Clients rely on the order of these checks. Without headers, the version comes first: it determines what
 /// else a request must carry.
-pub fn check(meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Result<(), EraFault> {
+pub fn check(
+    meta: &RawObject<'_>,
+    headers: Option<&Headers<'_>>,
+) -> Result<&'static str, EraFault> {
     if let Some(Headers { version: None, .. }) = headers {
         return Err(EraFault::Header(Mismatch::missing(headers::VERSION)));
     }
@@ -103,10 +106,16 @@ pub fn check(meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Result<(), 
             return Err(EraFault::Header(Mismatch::differs(headers::VERSION)));
         }
     }
-    if !MODERN.contains(&requested.as_str()) {
+    let Some(version) = MODERN.into_iter().find(|version| *version == requested) else {
         return Err(EraFault::Unsupported { requested });
-    }
-    if complete { Ok(()) } else { Err(EraFault::Incomplete { missing: CAPABILITIES_KEY }) }
+    };
+    if complete { Ok(version) } else { Err(EraFault::Incomplete { missing: CAPABILITIES_KEY }) }
+}
+
+/// The legacy version that the headers of a request name.
+pub(crate) fn legacy(headers: Option<&Headers<'_>>) -> Option<&'static str> {
+    let named = headers?.version?;
+    LEGACY.into_iter().find(|version| *version == named)
 }
 
 /// The client capabilities of a modern request.
@@ -151,7 +160,7 @@ mod tests {
         let headers = version.map(|_| &headers);
         match Era::of_request("tools/list", &meta, headers) {
             Era::Legacy => Ok(Era::Legacy),
-            Era::Modern => check(&meta, headers).map(|()| Era::Modern),
+            Era::Modern => check(&meta, headers).map(|_| Era::Modern),
         }
     }
 

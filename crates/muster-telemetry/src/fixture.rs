@@ -51,5 +51,6 @@ pub(crate) fn finished(
         argument_bytes: 2,
         result_bytes: 100,
         span: None,
+        sent: None,
     }
 }

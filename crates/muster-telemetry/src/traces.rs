@@ -15,10 +15,13 @@ use muster_core::{
     catalog::WORKFLOWS_BACKEND,
     hex,
     observer::{CallStatus, FinishedCall, FinishedError, FinishedRequest, TraceSpan},
+    protocol_request::{Network, ProtocolRequest},
+    text::shortened,
     trace_context::SpanContext,
 };
 use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout, timeout_at},
@@ -30,6 +33,10 @@ const QUEUE: usize = 2_048;
 const MAX_BATCH: usize = 512;
 /// How long spans are collected.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The longest text of an error, in characters.
+const MAX_MESSAGE: usize = 1_000;
+/// The digits of a session's digest.
+const SESSION_DIGITS: usize = 8;
 /// How long the last export may take.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -119,10 +126,11 @@ impl Tracer {
         let Some(span) = call.span.filter(|span| span.context.sampled) else { return };
         let entry = call.entry.as_ref();
         let kind = if entry.is_some_and(|entry| entry.is_upstream()) { CLIENT } else { INTERNAL };
+        let tool = shortened(call.tool.as_str());
         let mut attributes = vec![
             text("mcp.method.name", "tools/call"),
             text("gen_ai.operation.name", "execute_tool"),
-            text("gen_ai.tool.name", call.tool.as_str()),
+            text("gen_ai.tool.name", &tool),
             text("muster.status", call.status.as_str()),
             text("muster.surface", call.surface),
             number("muster.depth", call.caller.depth.into()),
@@ -134,7 +142,10 @@ impl Tracer {
                 if entry.backend.as_str() == WORKFLOWS_BACKEND { "workflow" } else { "function" };
             attributes.push(text("gen_ai.tool.type", kind));
         }
-        let name = format!("tools/call {}", call.tool);
+        if let Some(sent) = &call.sent {
+            attributes.extend(of_protocol(sent));
+        }
+        let name = format!("tools/call {tool}");
         let time = (call.began, call.duration);
         let status = (call.status, call.error.as_ref());
         self.queue(span_json(span, &name, kind, time, status, attributes));
@@ -145,15 +156,19 @@ impl Tracer {
         if !request.span.context.sampled {
             return;
         }
+        let tool = shortened(&request.tool);
         let mut attributes = vec![
             text("mcp.method.name", "tools/call"),
             text("gen_ai.operation.name", "execute_tool"),
-            text("gen_ai.tool.name", &request.tool),
+            text("gen_ai.tool.name", &tool),
         ];
-        if let Some(session) = &request.caller.session {
-            attributes.push(text("mcp.session.id", session));
+        if let Some(received) = &request.protocol {
+            attributes.extend(of_protocol(received));
         }
-        let name = format!("tools/call {}", request.tool);
+        if let Some(session) = &request.caller.session {
+            attributes.push(text("mcp.session.id", &session_name(session)));
+        }
+        let name = format!("tools/call {tool}");
         let time = (request.began, request.duration);
         let status = (request.status, request.error.as_ref());
         self.queue(span_json(request.span, &name, SERVER, time, status, attributes));
@@ -178,6 +193,7 @@ fn span_json(
     let nanos = |time: Duration| time.as_nanos().to_string();
     let is_error = status.is_error();
     let message = error.map(|error| error.text.as_str()).unwrap_or_default();
+    let message: String = message.chars().take(MAX_MESSAGE).collect();
     if is_error {
         let code = error.and_then(|error| error.code).map(|code| code.to_string());
         let kind = match &code {
@@ -204,6 +220,33 @@ fn span_json(
         members.insert("parentSpanId".to_owned(), hex::encode(&parent).into());
     }
     value
+}
+
+/// The attributes of the request that carried a call.
+fn of_protocol(request: &ProtocolRequest) -> Vec<Value> {
+    let ProtocolRequest { id, version, network, server } = request;
+    let mut attributes = match network {
+        Network::Pipe => vec![text("network.transport", "pipe")],
+        Network::Http => vec![
+            text("network.transport", "tcp"),
+            text("network.protocol.name", "http"),
+            text("network.protocol.version", "1.1"),
+        ],
+    };
+    attributes.extend(id.as_ref().map(|id| text("jsonrpc.request.id", id)));
+    attributes.extend(version.as_ref().map(|version| text("mcp.protocol.version", version)));
+    if let Some((host, port)) = server {
+        attributes.push(text("server.address", host));
+        attributes.push(number("server.port", u64::from(*port)));
+    }
+    attributes
+}
+
+/// The name of a session in traces and in the log. Its id is a secret of its client.
+fn session_name(id: &str) -> String {
+    let mut name = hex::encode(&Sha256::digest(id));
+    name.truncate(SESSION_DIGITS);
+    name
 }
 
 fn text(key: &str, value: &str) -> Value {
@@ -283,3 +326,6 @@ impl TraceExporter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -222,7 +222,7 @@ impl LeasedServers {
         let client: Arc<dyn ClientHandle> = caller;
         let work = async {
             let caller = Caller { subject: subject.into(), ..Caller::local() };
-            let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
+            let cx = CallContext { client: &client, caller: &caller, tools: &NoTools, sent: None };
             let result = match work {
                 Work::Run(call) => match connection.call(cx, *call).await {
                     Ok(result) => inline(result, &connection.lease.server).await,

@@ -210,7 +210,7 @@ async fn continue_run(
         .with_principals(deps.principals.clone())
         .with_observer(deps.telemetry.observer());
     let client = NoClient::shared();
-    let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
+    let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher, sent: None };
     let input = left.opened.record.input.clone();
     tokio::select! {
         _outcome = workflows.run(cx, &workflow, live, input, past, ReplyDetail::Visible) => (),

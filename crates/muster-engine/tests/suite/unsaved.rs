@@ -35,7 +35,7 @@ async fn rig_with(files: &[(&str, &str)]) -> Rig {
 /// The reply to steps, with `E: ` before an error.
 async fn run_as(rig: &Rig, caller: &Caller, steps: Value) -> String {
     let client = NoClient::shared();
-    let cx = CallContext { client: &client, caller, tools: &*rig.dispatcher };
+    let cx = CallContext { client: &client, caller, tools: &*rig.dispatcher, sent: None };
     match rig.engine().step_runner().run_steps(cx, raw(&steps)).await {
         Outcome::Text { text, failed: true, .. } => format!("E: {text}"),
         Outcome::Text { text, .. } => text,

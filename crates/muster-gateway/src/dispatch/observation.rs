@@ -13,6 +13,7 @@ use muster_core::{
     name::ToolName,
     observer::{CallObserver, CallStatus, FinishedCall, FinishedError, TraceSpan},
     policy::{Permitted, Policy},
+    protocol_request::SentRequest,
     spooled::ToolResult,
     trace_context::SpanContext,
 };
@@ -38,6 +39,8 @@ pub(super) struct Observation<'a> {
     /// The names of the arguments, if there is an audit log.
     names: Option<String>,
     span: Option<TraceSpan>,
+    /// Receives the request that the backend sends. Only for calls whose span is recorded.
+    sent: Option<Box<SentRequest>>,
     is_reported: bool,
 }
 
@@ -76,6 +79,8 @@ impl<'a> Observation<'a> {
         }
         let argument_bytes = call.arguments.get().len();
         let wants = observer.is_some_and(CallObserver::wants_arguments);
+        let span = observer.and_then(|observer| span(observer, caller, &mut call.meta));
+        let is_recorded = span.is_some_and(|span| span.context.sampled);
         Some(Self {
             observer,
             surface: dispatcher.surface,
@@ -88,7 +93,8 @@ impl<'a> Observation<'a> {
             arguments: (wants && argument_bytes <= MAX_ARGUMENTS).then(|| call.arguments.clone()),
             argument_bytes,
             names: is_audited.then(|| audit::argument_names(&call.arguments)),
-            span: observer.and_then(|observer| span(observer, caller, &mut call.meta)),
+            span,
+            sent: is_recorded.then(Box::default),
             is_reported: false,
         })
     }
@@ -108,6 +114,11 @@ impl<'a> Observation<'a> {
     pub(super) fn nested_caller(&self) -> Option<Caller> {
         let span = self.span?;
         Some(Caller { span: Some(span.context), ..self.caller.clone() })
+    }
+
+    /// The place for the request that the backend sends.
+    pub(super) fn sent_request(&self) -> Option<&SentRequest> {
+        self.sent.as_deref()
     }
 
     /// The span of log lines that are written during the call.
@@ -140,6 +151,7 @@ impl<'a> Observation<'a> {
             argument_bytes: self.argument_bytes,
             result_bytes,
             span: self.span,
+            sent: self.sent.as_ref().and_then(|sent| sent.take()),
         };
         if let Some(names) = &self.names {
             audit::write(&call, names);

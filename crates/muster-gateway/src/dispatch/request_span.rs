@@ -4,9 +4,12 @@ use std::time::{Instant, SystemTime};
 
 use muster_core::{
     call::{Caller, Outcome},
+    client::ClientHandle,
     json::Raw,
     observer::{CallObserver, CallStatus, FinishedError, FinishedRequest, TraceSpan},
+    protocol_request::ProtocolRequest,
     request::RequestError,
+    text,
 };
 
 use super::{Dispatcher, is_error};
@@ -17,6 +20,7 @@ pub(crate) struct RequestSpan<'a> {
     caller: &'a Caller,
     tool: String,
     span: TraceSpan,
+    protocol: Option<ProtocolRequest>,
     began: (SystemTime, Instant),
     is_reported: bool,
 }
@@ -25,14 +29,17 @@ impl<'a> RequestSpan<'a> {
     /// Begins a span for a call of a surface's tool and writes it to `meta`. `None` if there are no traces.
     pub(crate) fn begin(
         dispatcher: &'a Dispatcher,
-        caller: &'a Caller,
+        (caller, client): (&'a Caller, &dyn ClientHandle),
         tool: &str,
         meta: &mut Option<Raw>,
     ) -> Option<Self> {
         let observer = dispatcher.observer.as_deref()?;
         let span = super::observation::span(observer, caller, meta)?;
+        let protocol = span.context.sampled.then(|| client.protocol_request()).flatten();
         let began = (SystemTime::now(), Instant::now());
-        Some(Self { observer, caller, tool: tool.to_owned(), span, began, is_reported: false })
+        // Unknown names may be of any length.
+        let tool = text::shortened(tool).into_owned();
+        Some(Self { observer, caller, tool, span, protocol, began, is_reported: false })
     }
 
     /// The span of log lines that are written during the request.
@@ -63,6 +70,7 @@ impl<'a> RequestSpan<'a> {
             status,
             error,
             span: self.span,
+            protocol: self.protocol.take(),
         });
     }
 }

@@ -7,6 +7,7 @@ use muster_core::{
     client::{CallCounter, ClientHandle, InputError, InputMode, InputRequest, Notification},
     json::{Raw, RawObject},
     lock::Lock,
+    protocol_request::ProtocolRequest,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -121,6 +122,10 @@ impl ClientHandle for Inbox {
 
     fn input_mode(&self) -> InputMode {
         InputMode::Direct
+    }
+
+    fn protocol_request(&self) -> Option<ProtocolRequest> {
+        self.attached()?.protocol_request()
     }
 
     fn notify(&self, notification: Notification) {

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use muster_core::{backend::boxed, backoff::Backoff, lock::Lock};
 use muster_mcp::param_headers::{RoutingHeaders, VERSION};
+use muster_net::Url;
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -129,6 +130,11 @@ impl HttpSession {
     #[must_use]
     pub(crate) fn with_retry_window(self, window: Duration) -> Self {
         Self { retry_window: window, ..self }
+    }
+
+    /// The URL of the upstream.
+    pub(crate) const fn url(&self) -> &Url {
+        self.pool.url()
     }
 
     /// The current session.

@@ -20,6 +20,7 @@ use muster_core::{
     logins::AccessTokenSource,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
+    protocol_request::SentRequest,
     request::ServerInfo,
     spooled::MEMORY_LIMIT,
 };
@@ -173,6 +174,8 @@ pub struct TestConnection {
     catalog: CatalogSnapshot,
     pub connector: McpConnector,
     pub fixture: Option<Fixture>,
+    /// The last request of a call.
+    pub sent: SentRequest,
 }
 
 pub fn request(
@@ -207,7 +210,8 @@ impl TestConnection {
         };
         let offer = offer(&listing, &backend, str::to_owned);
         let catalog = CatalogSnapshot::default().with(CatalogSource::new(backend, about, offer));
-        Self { connection, listing, events, catalog, connector, fixture: None }
+        let sent = SentRequest::default();
+        Self { connection, listing, events, catalog, connector, fixture: None, sent }
     }
 
     pub fn permit(&self, tool: &str, arguments: &str, meta: Option<&str>) -> Permitted {
@@ -243,7 +247,8 @@ impl TestConnection {
     ) -> Result<Outcome, CallError> {
         let caller = Caller { subject: subject.into(), ..Caller::local() };
         let client: Arc<dyn ClientHandle> = client.clone();
-        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
+        let sent = Some(&self.sent);
+        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools, sent };
         let result =
             timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time");
         Ok(result?.load(MEMORY_LIMIT).expect("a result that fits"))
@@ -268,7 +273,7 @@ impl TestConnection {
     ) -> Result<Outcome, CallError> {
         let client: Arc<dyn ClientHandle> = client.clone();
         let caller = Caller::local();
-        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
+        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools, sent: None };
         let ask =
             ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };
         timeout(LIMIT, self.connection.request(cx, ask)).await.expect("an answer in time")

@@ -7,6 +7,7 @@ use muster_core::{
     call::{CallError, Outcome},
     client::{Continuation, InputRequired},
     connect::{ConnectionEvent, Endpoint},
+    protocol_request::Network,
 };
 use tokio::time::timeout;
 
@@ -69,6 +70,7 @@ macro_rules! matrix {
 matrix!(
     lists,
     calls,
+    describes_requests,
     progress_and_logs,
     input_requests,
     input_requests_in_results,
@@ -108,6 +110,22 @@ async fn calls(world: TestConnection, _: Era) {
     // Repeated in a header, in a wrapping where it must be.
     let region = world.call(&client, "test_custom_header", r#"{"region":"eu-Zürich"}"#).await;
     assert!(region.contains("Region: eu-Zürich"), "{region}");
+}
+
+async fn describes_requests(world: TestConnection, era: Era) {
+    world.call(&FakeClient::with_all_capabilities(), "test_simple_text", "{}").await;
+    let request = world.sent.take().unwrap();
+    let version = if era == Era::Modern { "2026-07-28" } else { "2025-11-25" };
+    assert_eq!(request.version.as_deref(), Some(version));
+    assert!(request.id.unwrap().parse::<u64>().unwrap() > 0);
+    let port = world
+        .fixture
+        .as_ref()
+        .and_then(|fixture| fixture.url.trim_end_matches("/mcp").rsplit(':').next()?.parse().ok());
+    let server = port.map(|port: u16| ("127.0.0.1".to_owned(), port));
+    let network = if server.is_some() { Network::Http } else { Network::Pipe };
+    assert_eq!((request.network, request.server), (network, server));
+    assert_eq!(world.sent.take(), None);
 }
 
 async fn progress_and_logs(world: TestConnection, _: Era) {

@@ -6,7 +6,7 @@ use muster_core::{
 };
 use serde::Serialize;
 
-use crate::version::{LEGACY, MODERN, negotiate};
+use crate::version::{LEGACY, MODERN};
 
 #[derive(Serialize)]
 pub(super) struct Implementation<'a> {
@@ -59,8 +59,12 @@ fn capabilities(offered: ServerCapabilities) -> Capabilities {
     }
 }
 
-/// The result of `initialize`.
-pub(crate) fn initialized(info: &ServerInfo, offered: ServerCapabilities, requested: &str) -> Raw {
+/// The result of `initialize`, with the negotiated version.
+pub(crate) fn initialized(
+    info: &ServerInfo,
+    offered: ServerCapabilities,
+    protocol_version: &'static str,
+) -> Raw {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized<'a> {
@@ -71,7 +75,7 @@ pub(crate) fn initialized(info: &ServerInfo, offered: ServerCapabilities, reques
         instructions: Option<&'a str>,
     }
     raw(&Initialized {
-        protocol_version: negotiate(requested),
+        protocol_version,
         capabilities: capabilities(offered),
         server_info: server_info(info),
         instructions: info.instructions.as_deref(),

@@ -168,6 +168,23 @@ fn a_trace_leads_from_the_client_to_the_server() {
         assert_eq!((&span["parentSpanId"], &span["kind"]), (&above, &json!(kind)), "{name}");
         above = span["spanId"].clone();
     }
+    // The client speaks HTTP in a session, and the server is a process.
+    let [request, sent] = ["call_tool", "x_echo_context"]
+        .map(|tool| attributes(&spans[&format!("tools/call {tool}")]));
+    for (key, value) in [
+        ("jsonrpc.request.id", "2"),
+        ("mcp.protocol.version", "2025-11-25"),
+        ("network.transport", "tcp"),
+        ("network.protocol.name", "http"),
+    ] {
+        assert_eq!(request.get(key), Some(&json!(value)), "{key}");
+    }
+    assert_eq!(request["mcp.session.id"].as_str().unwrap().len(), 8, "no secret is exported");
+    assert_eq!(sent["mcp.protocol.version"], "2025-11-25");
+    assert_eq!(sent["network.transport"], "pipe");
+    assert!(sent.contains_key("jsonrpc.request.id") && !sent.contains_key("server.address"));
+    let nested = attributes(&spans["tools/call workflow_inner"]);
+    assert!(!nested.contains_key("network.transport"), "a workflow is no request: {nested:?}");
     // The server was told the span of its own call.
     let told = format!("00-{TRACE}-{}-01", above.as_str().unwrap());
     assert!(answer.contains(&told), "{told}: {answer}");

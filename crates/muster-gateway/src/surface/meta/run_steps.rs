@@ -39,7 +39,8 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
         let caller = Caller { span: span.or(cx.request.caller.span), ..cx.request.caller.clone() };
         let caller = effect.map_or_else(|| caller.clone(), |most| caller.within(most));
         let client = &InnerClient::shared(cx.request.client);
-        let steps = CallContext { client, caller: &caller, tools: cx.request.dispatcher };
+        let steps =
+            CallContext { client, caller: &caller, tools: cx.request.dispatcher, sent: None };
         let outcome = runner.run_steps(steps, definition.to_raw()).await;
         Ok(fit(outcome, cx.budget, &cx.sink()).await)
     })
