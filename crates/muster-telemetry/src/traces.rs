@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -37,7 +38,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MAX_MESSAGE: usize = 1_000;
 /// The digits of a session's digest.
 const SESSION_DIGITS: usize = 8;
-/// How long the last export may take.
+/// How long an export may take once the gateway ends.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The values of `kind` in OTLP.
@@ -261,8 +262,8 @@ fn number(key: &str, value: u64) -> Value {
 impl TraceExporter {
     /// Exports spans until `stop`, and then those that are left.
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) {
-        let mut batch = Vec::new();
-        loop {
+        let (mut batch, mut is_stopped) = (Vec::new(), false);
+        while !is_stopped {
             tokio::select! {
                 _ = &mut stop => break,
                 received = self.spans.recv_many(&mut batch, MAX_BATCH) => {
@@ -272,24 +273,40 @@ impl TraceExporter {
                 }
             }
             let end = Instant::now() + INTERVAL;
-            while batch.len() < MAX_BATCH {
+            while batch.len() < MAX_BATCH && !is_stopped {
                 let room = MAX_BATCH - batch.len();
                 let more = self.spans.recv_many(&mut batch, room);
-                let ended = tokio::select! {
-                    _ = &mut stop => true,
-                    more = timeout_at(end, more) => more.is_err(),
-                };
-                if ended {
-                    break;
+                tokio::select! {
+                    _ = &mut stop => is_stopped = true,
+                    more = timeout_at(end, more) => if !more.is_ok_and(|more| more > 0) {
+                        break;
+                    },
                 }
             }
-            self.send(std::mem::take(&mut batch)).await;
+            if !is_stopped {
+                is_stopped = self.send_until(std::mem::take(&mut batch), &mut stop).await;
+            }
         }
         while let Ok(span) = self.spans.try_recv() {
             batch.push(span);
         }
-        for spans in batch.chunks(MAX_BATCH) {
-            drop(timeout(LAST_TIMEOUT, self.send(spans.to_vec())).await);
+        let last = async {
+            for spans in batch.chunks(MAX_BATCH) {
+                self.send(spans.to_vec()).await;
+            }
+        };
+        drop(timeout(LAST_TIMEOUT, last).await);
+    }
+
+    /// Sends spans, and returns whether `stop` came meanwhile: then the collector has to answer soon.
+    async fn send_until(&mut self, spans: Vec<Value>, stop: &mut oneshot::Receiver<()>) -> bool {
+        let mut sending = pin!(self.send(spans));
+        tokio::select! {
+            () = &mut sending => false,
+            _ = stop => {
+                drop(timeout(LAST_TIMEOUT, sending).await);
+                true
+            }
         }
     }
 

@@ -1,4 +1,11 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
 
 use muster_core::{
     call::Caller,
@@ -8,13 +15,18 @@ use muster_core::{
 };
 use muster_net::TrustStore;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::{TraceExporter, TraceOptions, Tracer, pair};
 use crate::fixture::{entry, finished};
 
 fn tracer() -> (Tracer, TraceExporter) {
+    tracer_to("http://localhost/v1/traces".to_owned())
+}
+
+fn tracer_to(url: String) -> (Tracer, TraceExporter) {
     let options = TraceOptions {
-        url: "http://localhost/v1/traces".to_owned(),
+        url,
         headers: Vec::new(),
         version: "1",
         resource: BTreeMap::new(),
@@ -109,4 +121,81 @@ fn texts_of_clients_are_cut() {
     let (span, _) = next(&mut exporter);
     assert!(span.to_string().len() < 4_000, "{}", span.to_string().len());
     assert_eq!(span["status"]["message"], "ä".repeat(1_000));
+}
+
+/// A collector that answers `answered` requests, and the number of spans of each request that it received.
+fn collector(answered: usize) -> (String, mpsc::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+    let (counts, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                reader.read_line(&mut head).unwrap();
+            }
+            let length = head.to_lowercase();
+            let length =
+                length.split_once("content-length: ").unwrap().1.split_once('\r').unwrap().0;
+            let mut body = vec![0; length.parse().unwrap()];
+            reader.read_exact(&mut body).unwrap();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let spans =
+                body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len();
+            if number < answered {
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            held.push(stream);
+            drop(counts.send(spans));
+        }
+    });
+    (url, received)
+}
+
+#[tokio::test]
+async fn what_is_left_is_exported_at_the_end() {
+    let (url, received) = collector(usize::MAX);
+    let (tracer, exporter) = tracer_to(url);
+    let (stop, stopped) = oneshot::channel();
+    tracer.request(&request("first"));
+    let exporting = tokio::spawn(exporter.run(stopped));
+    // The exporter has the first span, and waits for more.
+    while tracer.spans.capacity() < tracer.spans.max_capacity() {
+        tokio::task::yield_now().await;
+    }
+    drop(stop);
+    tracer.request(&request("second"));
+    exporting.await.unwrap();
+    assert_eq!(received.recv().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_collector_that_does_not_answer_does_not_delay_the_end() {
+    let (url, received) = collector(0);
+    let (tracer, exporter) = tracer_to(url);
+    let (stop, stopped) = oneshot::channel();
+    (0..super::MAX_BATCH).for_each(|_| tracer.request(&request("first")));
+    let exporting = tokio::spawn(exporter.run(stopped));
+    let received = tokio::task::spawn_blocking(move || received.recv().unwrap());
+    assert_eq!(received.await.unwrap(), super::MAX_BATCH);
+    let began = Instant::now();
+    drop(stop);
+    exporting.await.unwrap();
+    // Not the timeout of a request, which is ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn the_exporter_ends_with_its_tracer() {
+    let (url, received) = collector(usize::MAX);
+    let (tracer, exporter) = tracer_to(url);
+    let (_stop, stopped) = oneshot::channel();
+    tracer.request(&request("last"));
+    drop(tracer);
+    exporter.run(stopped).await;
+    assert_eq!(received.recv().unwrap(), 1);
 }
