@@ -85,6 +85,9 @@ pub struct McpServerInfo {
     pub error: String,
     /// Its state.
     pub state: ServerState,
+    /// When it came into this state, in RFC 3339. Attempts to connect that fail in a row are one state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// What to do about its state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status_message: String,

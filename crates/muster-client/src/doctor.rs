@@ -149,9 +149,7 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     let DoctorOptions { root, target, environment, bundled, .. } = options;
     let files = ConfigStore::new(root).load(&Files::default());
     let mut findings = checks::config(root, &files, bundled, environment);
-    findings.extend(checks::clis(root, &files, bundled));
-    findings.extend(access::check(root, &files));
-    findings.extend(exposure::check(&files, bundled));
+    findings.extend(setup(root, &files, bundled));
     findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
     let programs = checks::programs(&files, environment, &broken);
@@ -182,6 +180,19 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     findings.extend(servers.findings);
     findings.extend(checks::logins());
     findings.sort_by_key(|finding| finding.hop);
+    findings
+}
+
+/// Runs the checks of a gateway's setup that its own state does not show: of settings, tokens, policies, CLIs, and what the
+/// definitions of servers expose. Reads files.
+pub fn examine_setup(root: &Path, bundled: &[BundledCli]) -> Vec<Finding> {
+    setup(root, &ConfigStore::new(root).load(&Files::default()), bundled)
+}
+
+fn setup(root: &Path, files: &Files, bundled: &[BundledCli]) -> Vec<Finding> {
+    let mut findings = checks::clis(root, files, bundled);
+    findings.extend(access::check(root, files));
+    findings.extend(exposure::check(files, bundled));
     findings
 }
 

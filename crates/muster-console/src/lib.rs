@@ -65,6 +65,27 @@ pub struct ConsolePorts {
     pub changes: Arc<dyn ToolCaller>,
     /// The surface with meta-tools, as agents see it.
     pub surface: Arc<dyn RequestHandler>,
+    /// The checks of the setup.
+    pub checks: Arc<dyn SetupChecks>,
+}
+
+/// The checks of `muster doctor` that examine settings, tokens and definitions.
+pub trait SetupChecks: fmt::Debug + Send + Sync {
+    /// What they found, at most a few seconds ago.
+    fn findings(&self) -> BoxFuture<'_, Arc<[SetupFinding]>>;
+}
+
+/// A finding of a check of the setup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupFinding {
+    /// Whether something does not work, and not only may be a problem.
+    pub is_bad: bool,
+    /// The server, or the file relative to the configuration directory.
+    pub subject: String,
+    /// What was found.
+    pub message: String,
+    /// How to fix it; empty if there is no known fix.
+    pub fix: String,
 }
 
 /// Formats a call as a `curl` command, from the URL of the endpoint, the tool of the surface and its arguments.
@@ -77,6 +98,7 @@ pub(crate) struct PageContext<'a> {
     pub(crate) request: &'a PageRequest,
     pub(crate) form_token: Option<&'a str>,
     pub(crate) curl_line: CurlLine,
+    pub(crate) checks: &'a dyn SetupChecks,
 }
 
 impl fmt::Debug for PageContext<'_> {
@@ -157,7 +179,13 @@ impl Console {
         let tools = if request.method == Method::POST { &ports.changes } else { &ports.reads };
         let gateway = Gateway { tools: &**tools, surface: &*ports.surface, caller: &caller };
         match pages::page(
-            PageContext { gateway, request, form_token, curl_line: self.curl_line },
+            PageContext {
+                gateway,
+                request,
+                form_token,
+                curl_line: self.curl_line,
+                checks: &*ports.checks,
+            },
             &path,
         )
         .await

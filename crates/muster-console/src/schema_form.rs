@@ -76,6 +76,32 @@ impl SchemaForm {
     pub(crate) fn fields(&self, entered: &PageRequest) -> Vec<Element> {
         let mut fields: Vec<Element> =
             self.fields.iter().map(|field| field.element(entered)).collect();
+        fields.push(self.all(entered));
+        fields
+    }
+
+    /// The same with the fields in `first` at the top, and all others folded away until one of them has a value.
+    pub(crate) fn folded(&self, entered: &PageRequest, first: &[&str]) -> Vec<Element> {
+        let place = |field: &FormField| first.iter().position(|name| *name == field.name);
+        let is_first = |field: &&FormField| field.is_required || place(field).is_some();
+        let (mut shown, others): (Vec<&FormField>, Vec<_>) = self.fields.iter().partition(is_first);
+        shown.sort_by_key(|field| place(field).unwrap_or(first.len()));
+        let is_open = others.iter().any(|field| field.is_entered(entered));
+        let elements = |fields: &[&FormField]| -> Vec<Element> {
+            fields.iter().map(|field| field.element(entered)).collect()
+        };
+        let more = el("details")
+            .flag("open", is_open)
+            .put(el("summary").put("More fields"))
+            .put(el("div").class("fields").put(elements(&others)));
+        let mut fields = elements(&shown);
+        fields.extend((!others.is_empty()).then_some(more));
+        fields.push(self.all(entered));
+        fields
+    }
+
+    /// The field for all arguments at once.
+    fn all(&self, entered: &PageRequest) -> Element {
         let all = el("textarea")
             .attr("id", ALL)
             .attr("name", ALL)
@@ -83,17 +109,14 @@ impl SchemaForm {
             .attr("spellcheck", "false")
             .put(entered.field(ALL).unwrap_or_default());
         let label = el("label").attr("for", ALL).put("All arguments as a JSON object");
-        fields.push(if self.fields.is_empty() {
-            el("div").put(label).put(all)
-        } else {
-            let hint =
-                el("p").class("hint").put("If this is filled in, the fields above are ignored.");
-            el("details")
-                .flag("open", entered.field(ALL).is_some_and(|text| !text.is_empty()))
-                .put(el("summary").put("Write JSON instead"))
-                .put((label, hint, all))
-        });
-        fields
+        if self.fields.is_empty() {
+            return el("div").put(label).put(all);
+        }
+        let hint = el("p").class("hint").put("If this is filled in, the fields above are ignored.");
+        el("details")
+            .flag("open", entered.field(ALL).is_some_and(|text| !text.is_empty()))
+            .put(el("summary").put("Write JSON instead"))
+            .put((label, hint, all))
     }
 
     /// Returns the arguments that were entered. Empty fields are left out.
@@ -117,6 +140,11 @@ impl FormField {
     /// The name of its input.
     fn input(&self) -> String {
         format!("arg.{}", self.name)
+    }
+
+    /// Whether it has a value.
+    fn is_entered(&self, entered: &PageRequest) -> bool {
+        entered.field(&self.input()).is_some_and(|text| !text.is_empty())
     }
 
     fn element(&self, entered: &PageRequest) -> Element {
@@ -271,6 +299,20 @@ mod tests {
         assert!(
             read(&[("json", "[1]")]).unwrap_err().starts_with("the JSON object cannot be read")
         );
+    }
+
+    #[test]
+    fn other_fields_are_folded_away_until_they_have_a_value() {
+        let shown = |pairs: &[(&str, &str)]| {
+            let fields = SchemaForm::new(&schema()).folded(&entered(pairs), &["deep"]);
+            Html::default().put(fields).into_string()
+        };
+        let page = shown(&[("arg.deep", "true")]);
+        let (first, folded) = page.split_once("<details><summary>More fields<").unwrap();
+        let places = ["arg.deep", "arg.name"].map(|name| first.find(&format!("id=\"{name}\"")));
+        assert!(places[0].is_some() && places[0] < places[1], "{page}");
+        assert!(["arg.limit", "arg.kind", "arg.any"].iter().all(|name| folded.contains(name)));
+        assert!(shown(&[("arg.limit", "3")]).contains("<details open><summary>More fields<"));
     }
 
     #[test]

@@ -251,6 +251,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+    use jiff::Timestamp;
     use muster_config::{Severity, mcpserver, serviceclass};
     use muster_gateway::{condition::ServerCondition, dispatch::GatewaySnapshot};
     use muster_workflow::service::ServiceRecord;
@@ -301,6 +302,7 @@ mod tests {
             path,
             secret_changes: 0,
             status,
+            since: Timestamp::UNIX_EPOCH,
             counts: Counts::default(),
             breaker: CircuitBreaker::new("a", 5),
         };

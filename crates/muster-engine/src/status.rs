@@ -70,6 +70,21 @@ impl ServerStatus {
         }
     }
 
+    /// Whether the server is still in the state of `before`. Attempts to connect that fail in a row are one state.
+    pub fn continues(&self, before: &Self) -> bool {
+        let keeps_failing = |status: &Self| {
+            let condition = status.condition;
+            status.failures > 0
+                && matches!(
+                    condition,
+                    ServerCondition::Starting
+                        | ServerCondition::Failed
+                        | ServerCondition::Unreachable
+                )
+        };
+        self.condition == before.condition || (keeps_failing(self) && keeps_failing(before))
+    }
+
     /// The status in the server's file.
     pub fn stored(&self, kind: ServerType) -> McpServerStatus {
         McpServerStatus {
@@ -145,7 +160,32 @@ fn failure(error: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ServerState, message};
+    use muster_config::mcpserver::ServerType;
+    use muster_gateway::condition::ServerCondition;
+
+    use super::{ServerState, ServerStatus, message};
+
+    #[test]
+    fn failures_in_a_row_are_one_state() {
+        use ServerCondition::{AuthRequired, Failed, Running, Starting, Stopped, Unreachable};
+        let status = |(condition, failures)| ServerStatus {
+            condition,
+            failures,
+            ..ServerStatus::idle(ServerType::Stdio)
+        };
+        for (before, after, expected) in [
+            ((Running, 0), (Running, 0), true),
+            ((Stopped, 0), (Starting, 0), false),
+            ((Starting, 0), (Failed, 1), false),
+            ((Failed, 1), (Starting, 1), true),
+            ((Starting, 3), (Unreachable, 4), true),
+            ((Starting, 1), (Running, 0), false),
+            ((Unreachable, 4), (Stopped, 4), false),
+            ((Starting, 1), (AuthRequired, 0), false),
+        ] {
+            assert_eq!(status(after).continues(&status(before)), expected, "{before:?} {after:?}");
+        }
+    }
 
     #[test]
     fn what_to_do_about_a_failure() {

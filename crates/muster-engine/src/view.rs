@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use jiff::Timestamp;
 use muster_config::{mcpserver::McpServer, settings::Settings};
 use muster_workflow::Workflow;
 
@@ -41,6 +42,8 @@ pub struct ServerEntry {
     pub secret_changes: u64,
     /// Its status.
     pub status: ServerStatus,
+    /// When its state began, see [`ServerStatus::continues`].
+    pub since: Timestamp,
     /// The size of its offer.
     pub counts: Counts,
     /// Its circuit breaker.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use muster_api::{
     calls::{CallStats, CallTotals},
-    config::{ConfigInfo, ConfigProblem},
+    config::ConfigProblem,
     mcp_server::McpServerList,
     state::BackendState,
     stats::{BackendStats, Stats},
@@ -46,13 +46,13 @@ struct OverviewView<'a> {
 pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let all = json!({"showAll": true, "verbose": true});
     let servers: McpServerList = cx.gateway.reply("core_mcpserver_list", &all).await?;
-    let config: ConfigInfo = cx.gateway.reply("core_config_get", &json!({})).await?;
     let stats: Stats = cx.gateway.reply("core_stats", &json!({})).await?;
     // A gateway without a history has no charts of the last day.
     let day: Option<CallStats> =
         cx.gateway.reply("core_calls_stats", &json!({"since": "24h", "limit": TOOLS})).await.ok();
     let problems: Vec<ConfigProblem> = cx.gateway.reply("core_config_problems", &json!({})).await?;
-    let verdicts = verdicts::of(&servers.mcp_servers, &config, &problems);
+    let findings = cx.checks.findings().await;
+    let verdicts = verdicts::of(&servers.mcp_servers, &findings, &problems);
     let view = OverviewView { verdicts: &verdicts, stats: &stats, day: day.as_ref() };
     let page = Page::new(Section::Overview, "Overview", &view).command("muster doctor");
     let attention = live("attention").put(verdicts::element(cx.form_token, &verdicts));

@@ -26,6 +26,9 @@ const LOG_LINES: usize = 200;
 const MAX_LINE: usize = 600;
 /// The maximum number of tools on a server's page.
 const TOOLS: usize = 100;
+/// The fields of a new server that most servers need, in this order.
+const MAIN_FIELDS: [&str; 9] =
+    ["name", "type", "command", "args", "env", "url", "headers", "description", "autoStart"];
 
 pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
     let arguments = json!({"showAll": true, "verbose": true});
@@ -40,11 +43,12 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
         vec![
             cell(el("a").attr("href", link(&["servers", &server.name])).put(&server.name)),
             cell(state(server.state.as_str())),
+            cell(server.since.as_ref().map(|at| time(at))),
             cell(&server.r#type),
             cell(why(server)),
         ]
     });
-    let columns = [text("Name"), text("State"), text("Transport"), text("About")];
+    let columns = [text("Name"), text("State"), text("Since"), text("Transport"), text("About")];
     let servers = match list.mcp_servers.is_empty() {
         true => {
             empty("There are no servers. Add one with the form, or import those of another client.")
@@ -88,7 +92,9 @@ pub(super) async fn one(cx: PageContext<'_>, name: &str) -> Result<PageReply, Co
     let page = Page::new(Section::Servers, name, &view);
     let page = page.command(format!("muster get mcpserver {}", super::quoted(name)));
     let crumb = crumb("Servers", "servers");
-    let top = heading(name).put(state(server.state.as_str()));
+    let since = server.since.as_ref();
+    let since = since.map(|at| el("span").class("small muted").put(("since ", time(at))));
+    let top = heading(name).put(state(server.state.as_str())).put(since);
     let page =
         page.put((crumb, notice_of(cx.request))).put(live("server").put(top).put(trouble(&server)));
     let page = page.put(actions(cx, &server)).put(el("h2").put("Definition")).put(facts(&server));
@@ -275,7 +281,8 @@ fn draft(cx: PageContext<'_>, schema: &Value, problem: Option<&str>) -> Page {
         .command("muster create mcpserver --help");
     let lead = "A program on this machine (stdio) or an address. The gateway writes its file and connects to it at once \
                 if it starts with the gateway.";
-    let fields = el("div").class("fields").put(SchemaForm::new(schema).fields(cx.request));
+    let fields = SchemaForm::new(schema).folded(cx.request, &MAIN_FIELDS);
+    let fields = el("div").class("fields").put(fields);
     let form = form(&link(&["servers", "-", "new"]), cx.form_token);
     let form = form.put(fields).put(el("button").class("primary").put("Add the server"));
     page.put((crumb("Servers", "servers"), heading("Add a server")))

@@ -1,13 +1,10 @@
 //! Verdicts: servers that are down or need an action, invalid files, and settings that admit too many callers.
 
-use muster_api::{
-    config::{ConfigInfo, ConfigProblem, ConfigValue},
-    mcp_server::McpServerInfo,
-    state::ServerState,
-};
+use muster_api::{config::ConfigProblem, mcp_server::McpServerInfo, state::ServerState};
 use serde::Serialize;
 
 use crate::{
+    SetupFinding,
     html::{Element, el},
     page::form,
     request::link,
@@ -16,6 +13,8 @@ use crate::{
 
 /// The maximum number of verdicts on the page. The JSON form has all.
 const MAX_SHOWN: usize = 20;
+/// The file of the settings.
+const SETTINGS: &str = "config.yaml";
 
 /// Something that needs attention.
 #[derive(Debug, Serialize)]
@@ -42,14 +41,14 @@ pub(super) enum Severity {
     Warning,
 }
 
-/// The verdicts about settings, servers and files, the worst first.
+/// The verdicts about the setup, servers and files, the worst first.
 pub(super) fn of(
     servers: &[McpServerInfo],
-    config: &ConfigInfo,
+    findings: &[SetupFinding],
     problems: &[ConfigProblem],
 ) -> Vec<Verdict> {
-    let mut verdicts = of_access(config);
-    verdicts.extend(servers.iter().filter_map(of_server));
+    let mut verdicts: Vec<Verdict> = servers.iter().filter_map(of_server).collect();
+    verdicts.extend(findings.iter().map(|finding| of_finding(finding, servers)));
     verdicts.extend(problems.iter().map(of_file));
     verdicts.sort_by_key(|verdict| verdict.severity != Severity::Bad);
     verdicts
@@ -94,43 +93,36 @@ fn of_server(server: &McpServerInfo) -> Option<Verdict> {
     };
     let texts = [&server.error, &server.status_message];
     let message = texts.into_iter().map(String::as_str).find(|text| !text.is_empty());
-    let message = message.unwrap_or(server.state.as_str());
+    let message = message.unwrap_or(server.state.as_str()).lines().next().unwrap_or_default();
+    // The command follows as the fix.
+    let message = message.split_once(" - run: ").map_or(message, |(message, _)| message);
     Some(Verdict {
         severity,
         subject: name.clone(),
-        message: message.lines().next().unwrap_or_default().to_owned(),
+        message: message.to_owned(),
         fix: format!("{command} {}", super::quoted(name)),
         page: Some(link(&["servers", name])),
         action: action.map(|(action, label)| (link(&["servers", name, action]), label)),
     })
 }
 
-fn of_access(config: &ConfigInfo) -> Vec<Verdict> {
-    let Some(ConfigValue::Section(access)) = config.settings.get("Access") else {
-        return Vec::new();
+/// The verdict about a finding of a check. Its page is that of the server or of the settings, if it is about one.
+fn of_finding(finding: &SetupFinding, servers: &[McpServerInfo]) -> Verdict {
+    let SetupFinding { is_bad, subject, message, fix } = finding;
+    let is_server = servers.iter().any(|server| server.name == *subject);
+    let page = match subject.as_str() {
+        _ if is_server => Some(link(&["servers", subject])),
+        SETTINGS => Some(link(&["settings"])),
+        _ => None,
     };
-    let is = |name: &str, value: serde_json::Value| matches!(access.settings.get(name), Some(ConfigValue::Value(found)) if *found == value);
-    let verdict = |severity, subject: &str, message: &str, fix: &str| Verdict {
-        severity,
-        subject: subject.to_owned(),
-        message: message.to_owned(),
-        fix: fix.to_owned(),
-        page: Some(link(&["settings"])),
+    Verdict {
+        severity: if *is_bad { Severity::Bad } else { Severity::Warning },
+        subject: subject.clone(),
+        message: message.clone(),
+        fix: fix.clone(),
+        page,
         action: None,
-    };
-    let mut verdicts = Vec::new();
-    if is("Mode", "open".into()) {
-        let message =
-            "every process on this machine may change the gateway, and so run programs as its user";
-        let fix = "remove `access.mode: open` from config.yaml";
-        verdicts.push(verdict(Severity::Warning, "access.mode", message, fix));
     }
-    if is("InsecureBind", true.into()) {
-        let message = "anyone who reaches the address of the gateway may call tools";
-        let fix = "require logins or tokens, and remove `access.insecureBind` from config.yaml";
-        verdicts.push(verdict(Severity::Bad, "access.insecureBind", message, fix));
-    }
-    verdicts
 }
 
 /// Renders verdicts.
@@ -151,8 +143,8 @@ pub(super) fn element(form_token: Option<&str>, verdicts: &[Verdict]) -> Element
             .action
             .as_ref()
             .map(|(action, label)| form(action, form_token).put(el("button").put(*label)));
-        let cure =
-            el("div").class("row").put(button).put(el("code").class("muted").put(&verdict.fix));
+        let fix = (!verdict.fix.is_empty()).then(|| cure(&verdict.fix));
+        let cure = el("div").class("row").put(button).put(fix);
         el("div")
             .class(class)
             .put(el("strong").put(subject))
@@ -169,16 +161,20 @@ pub(super) fn element(form_token: Option<&str>, verdicts: &[Verdict]) -> Element
     el("div").put(el("h2").class("first").put(title)).put(shown.collect::<Vec<_>>()).put(more)
 }
 
+/// A fix: a command as code, a sentence as text.
+fn cure(fix: &str) -> Element {
+    match fix.starts_with("muster ") && !fix.contains('`') {
+        true => el("code").class("muted").put(fix),
+        false => el("span").class("muted").put(prose(fix)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use muster_api::{
-        config::{ConfigInfo, ConfigProblem},
-        mcp_server::McpServerInfo,
-    };
-    use serde_json::json;
+    use muster_api::{config::ConfigProblem, mcp_server::McpServerInfo};
 
     use super::{MAX_SHOWN, ServerState, Severity, element, of};
-    use crate::html::Html;
+    use crate::{SetupFinding, html::Html};
 
     #[test]
     fn what_is_broken_comes_first() {
@@ -190,20 +186,28 @@ mod tests {
         };
         let servers = [
             server("fine", ServerState::Running, ""),
-            server("new", ServerState::AwaitingApproval, ""),
+            McpServerInfo {
+                status_message: "Not approved - run: muster approve mcpserver new".to_owned(),
+                ..server("new", ServerState::AwaitingApproval, "")
+            },
             server("off", ServerState::Stopped, ""),
             server("my db", ServerState::Failed, "no such program\nand more"),
         ];
-        let config: ConfigInfo =
-            serde_json::from_value(json!({"Access": {"Mode": "open", "InsecureBind": false}}))
-                .unwrap();
+        let finding = |is_bad, subject: &str| SetupFinding {
+            is_bad,
+            subject: subject.to_owned(),
+            message: "`x: y` is unsafe".to_owned(),
+            fix: "remove it: `muster x`".to_owned(),
+        };
+        let findings =
+            [finding(false, "config.yaml"), finding(false, "fine"), finding(true, "tokens.yaml")];
         let problem = ConfigProblem {
             file: "/etc/muster/policies/main.yaml".to_owned(),
             line: Some(3),
             message: "tools → x: there is no such tool".to_owned(),
             ..ConfigProblem::default()
         };
-        let verdicts = of(&servers, &config, &[problem]);
+        let verdicts = of(&servers, &findings, &[problem]);
         let seen: Vec<_> = verdicts
             .iter()
             .map(|one| (one.severity, one.subject.as_str(), one.message.as_str(), one.fix.as_str()))
@@ -214,10 +218,21 @@ mod tests {
         );
         assert_eq!(
             seen.get(2).unwrap(),
-            &(Severity::Warning, "new", "Awaiting Approval", "muster approve mcpserver new")
+            &(Severity::Warning, "new", "Not approved", "muster approve mcpserver new")
         );
         let subjects: Vec<_> = seen.iter().map(|one| one.1).collect();
-        assert_eq!(subjects, ["my db", "access.mode", "new", "policies/main.yaml:3"]);
+        let expected =
+            ["my db", "tokens.yaml", "new", "config.yaml", "fine", "policies/main.yaml:3"];
+        assert_eq!(subjects, expected);
+        let pages: Vec<_> = verdicts.iter().map(|one| one.page.as_deref()).collect();
+        let [server, settings] = ["/console/servers/fine", "/console/settings"].map(Some);
+        assert_eq!(pages.get(3..5), Some([settings, server].as_slice()));
+        let html = Html::from(element(None, &verdicts)).into_string();
+        assert!(
+            html.contains("<code class=\"muted\">muster approve mcpserver new</code>"),
+            "{html}"
+        );
+        assert!(html.contains("remove it: <code>muster x</code></span>"), "{html}");
     }
 
     #[test]
@@ -229,7 +244,7 @@ mod tests {
         };
         let mut problems = vec![problem("/x/mcpservers/a.yaml", false); 2 * MAX_SHOWN];
         problems.push(problem("/x/policies/z.yaml", true));
-        let verdicts = of(&[], &ConfigInfo::default(), &problems);
+        let verdicts = of(&[], &[], &problems);
         assert_eq!(verdicts.first().unwrap().subject, "policies/z.yaml");
         let html = Html::from(element(None, &verdicts)).into_string();
         assert!(html.contains("41 things need attention"), "{html}");

@@ -198,6 +198,7 @@ fn info(entry: &ServerEntry) -> McpServerInfo {
         call_failures: open.map_or(0, |open| open.failures),
         error: last_error,
         state,
+        since: Some(status::moment(entry.since)),
         consecutive_failures,
         last_attempt,
         next_retry_after,

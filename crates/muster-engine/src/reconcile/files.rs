@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
     backend::Backend,
@@ -215,6 +216,7 @@ impl Reconciler {
                 true => ServerStatus::awaiting_approval(),
                 false => ServerStatus::idle(server.spec.kind),
             },
+            since: Timestamp::now(),
             counts: Counts::default(),
             breaker: CircuitBreaker::new(
                 &server.name,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::boxed,
@@ -211,7 +212,12 @@ impl Reconciler {
 
     pub(super) fn note(&mut self, name: &str, change: impl FnOnce(&mut ServerEntry)) {
         if let Some(entry) = self.servers.get_mut(name) {
-            change(Arc::make_mut(entry));
+            let entry = Arc::make_mut(entry);
+            let before = entry.status.clone();
+            change(entry);
+            if !entry.status.continues(&before) {
+                entry.since = Timestamp::now();
+            }
         }
     }
 

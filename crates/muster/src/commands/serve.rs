@@ -13,6 +13,7 @@ mod metrics_page;
 mod over_http;
 mod readiness;
 mod replicas;
+mod setup_checks;
 mod state;
 mod surfaces;
 mod telemetry;

@@ -137,6 +137,42 @@ fn the_command_of_each_page_shows_the_same() {
 }
 
 #[test]
+fn what_the_doctor_finds_is_on_the_first_page() {
+    let config = "aggregator: {port: 0}\nclis: {bundled: none}\nhistory: {arguments: full}\n";
+    let shared = "default: enabled\ncallers: [{anonymous: true, operator: true}]\n";
+    let files = [
+        ("config.yaml", config),
+        ("policies/shared.yaml", shared),
+        ("mcpservers/all.yaml", "{name: all, type: stdio, command: 'true', inheritEnv: ['*']}"),
+    ];
+    let gateway = Gateway::start_private(&files, &[]);
+    let operator = Browser::logged_in(&gateway);
+    let view = json(&operator, "/console");
+    let verdicts = view["verdicts"].as_array().unwrap();
+    let done = Command::new(MUSTER)
+        .args(["doctor", "--no-servers", "--output", "json", "--config-path"])
+        .arg(gateway.folder.path())
+        .env("HOME", gateway.folder.path())
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    for (code, subject) in [
+        ("history-with-secrets", "config.yaml"),
+        ("policy-wide", "policies/shared.yaml"),
+        ("environment-inherited", "all"),
+    ] {
+        let findings = report["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|finding| finding["code"] == code);
+        let finding = finding.unwrap_or_else(|| panic!("{code}: {report}"));
+        let same = verdicts.iter().find(|verdict| verdict["message"] == finding["message"]);
+        let same = same.unwrap_or_else(|| panic!("{code}: {view}"));
+        assert_eq!((&same["subject"], &same["fix"]), (&subject.into(), &finding["fix"]), "{code}");
+        assert_eq!(same["severity"], "warning");
+    }
+}
+
+#[test]
 fn what_is_broken_is_on_the_first_page_with_a_button() {
     let gateway = gateway();
     let operator = Browser::logged_in(&gateway);
@@ -154,6 +190,13 @@ fn what_is_broken_is_on_the_first_page_with_a_button() {
     );
     let (_, _, page) = operator.get("/console", "");
     assert!(page.contains("action=\"/console/servers/broken/restart\""), "{page}");
+    let server = &json(&operator, "/console/servers/broken")["server"];
+    let since = server["since"].as_str().unwrap().to_owned();
+    assert!(since.ends_with('Z'), "{since}");
+    for path in ["/console/servers", "/console/servers/broken"] {
+        let (_, _, page) = operator.get(path, "");
+        assert!(page.contains(&format!("<time datetime=\"{since}\"")), "{path}: {page}");
+    }
 
     let (status, head, _) = operator.submit("/console", "/console/servers/pending/approve", &[]);
     assert_eq!(status, 303, "{head}");

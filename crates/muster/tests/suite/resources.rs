@@ -124,6 +124,7 @@ fn new_servers() {
                 TOKEN: "[REDACTED]"
             name: files
             registeredBy: default-user
+            since: "[TIME]Z"
             state: Stopped
             timeout: 3
             type: stdio

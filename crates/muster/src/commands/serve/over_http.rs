@@ -30,6 +30,7 @@ use super::{
     metrics_page::MetricsPage,
     readiness::{Readiness, pending_reason},
     replicas,
+    setup_checks::DirectoryChecks,
     state::GatewayState,
 };
 use crate::{access_rules::AccessRules, error::CommandError, listen, log::LogFormat};
@@ -153,7 +154,12 @@ impl HttpGateway<'_> {
         };
         let calls = || Dispatcher::new(engine.state()).with_principals(engine.principals());
         let changes = calls().with_observer(telemetry.observer()).serving("console");
-        let ports = ConsolePorts { reads: Arc::new(calls()), changes: Arc::new(changes), surface };
+        let ports = ConsolePorts {
+            reads: Arc::new(calls()),
+            changes: Arc::new(changes),
+            surface,
+            checks: Arc::new(DirectoryChecks::new(self.root)),
+        };
         let sessions = Arc::new(sessions);
         let console = Console::new(Arc::clone(&sessions), ports, curl_line);
         // `set` fails only on a second call, and there is only one console.

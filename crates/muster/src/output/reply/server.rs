@@ -88,7 +88,7 @@ impl ReplyView for McpServerInfo {
         let name = if self.r#type == "stdio" { "autoStart" } else { "autoConnect" };
         let mut rows = properties::rows(self);
         rows.retain(|(row, _)| row != "autoStart");
-        let first = ["name", "type", "state", "statusMessage", "error"];
+        let first = ["name", "type", "state", "since", "statusMessage", "error"];
         let place = rows.iter().filter(|(row, _)| first.contains(&row.as_str())).count();
         let order = |row: &str| first.iter().position(|name| *name == row).unwrap_or(first.len());
         rows.sort_by_key(|(row, _)| order(row));
