@@ -59,6 +59,17 @@ export async function act(view, setting, { check, inspect, gate }) {
   const width = await page.locator("img.picture").evaluate((image) => image.naturalWidth);
   check(width === 1, `${where}: the picture is shown`);
   await inspect(view, "tool-picture", setting);
+  await visit("/console/tools/x_notes_sing");
+  await go(page, page.getByRole("button", { name: "Call the tool" }));
+  if (setting.js) {
+    const seconds = await page.locator("main audio").evaluate((audio) => new Promise((resolve) => {
+      if (audio.readyState > 0) resolve(audio.duration);
+      audio.addEventListener("loadedmetadata", () => resolve(audio.duration));
+      audio.addEventListener("error", () => resolve(audio.error.message));
+    }));
+    check(seconds === 0.001, `${where}: the sound can be played: ${seconds}`);
+  }
+  check(await page.locator("main audio[controls]").isVisible(), `${where}: the sound is shown`);
 
   // Calls are recorded in the background.
   do await visit("/console/calls?tool=x_notes_draw");
@@ -151,6 +162,16 @@ export async function act(view, setting, { check, inspect, gate }) {
     await inspect(view, "menu", setting);
   }
   if (setting.js) {
+    // What happens elsewhere appears by itself, and a page that is not up to date says so.
+    await visit("/console/calls?tool=x_notes_sing");
+    const rows = await page.locator("#calls tbody tr").count();
+    gate.command("call", "x_notes_sing");
+    await page.locator("#calls tbody tr").nth(rows).waitFor();
+    await view.context.setOffline(true);
+    await page.locator("#stale").waitFor();
+    await inspect(view, "stale", setting);
+    await view.context.setOffline(false);
+    await page.locator("#stale").waitFor({ state: "hidden" });
     await visit("/console/tools");
     await page.keyboard.press("/");
     const focused = await page.evaluate(() => document.activeElement.getAttribute("type"));

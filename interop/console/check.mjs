@@ -90,7 +90,7 @@ async function open(browser, gate, { js, width, scheme }) {
   });
   const page = await context.newPage();
   const where = `${js ? "js" : "no-js"} ${width} ${scheme}`;
-  page.on("console", (line) => check(line.type() !== "error" || /status of 4/.test(line.text()), `${where}: ${line.text()}`));
+  page.on("console", (line) => check(line.type() !== "error" || /status of 4|INTERNET_DISCONNECTED/.test(line.text()), `${where}: ${line.text()}`));
   page.on("pageerror", (error) => check(false, `${where}: ${error}`));
   const url = gate.login();
   const origin = new URL(url).origin;

@@ -4,6 +4,8 @@ import readline from "node:readline";
 const HOSTILE = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">\u202e\u001b[31m";
 // A PNG of one pixel.
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+// A WAV of eight samples.
+const SOUND = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
 const text = (value) => ({ type: "text", text: value });
 const object = (properties, required = []) => ({ type: "object", properties, required });
 const string = (description) => ({ type: "string", description });
@@ -25,6 +27,11 @@ const TOOLS = {
     description: "Draw a picture",
     inputSchema: object({}),
     run: () => ({ content: [{ type: "image", mimeType: "image/png", data: PIXEL }] }),
+  },
+  sing: {
+    description: "Sing a note",
+    inputSchema: object({}),
+    run: () => ({ content: [{ type: "audio", mimeType: "audio/wav", data: SOUND }] }),
   },
   delete_note: {
     description: `Delete a note for good ${HOSTILE}`,

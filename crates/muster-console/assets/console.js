@@ -5,16 +5,17 @@
 
   const live = () => [...document.querySelectorAll("[data-live][id]")];
 
+  /** The page as it is now; null if it cannot be shown any more. */
+  async function load() {
+    const reply = await fetch(location.href, { headers: { accept: "text/html" } });
+    return reply.ok ? new DOMParser().parseFromString(await reply.text(), "text/html") : null;
+  }
+
   async function refresh() {
     if (document.hidden || !live().length) return;
-    let fresh;
-    try {
-      const reply = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (!reply.ok) return;
-      fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-    } catch {
-      return;
-    }
+    const fresh = await load().catch(() => null);
+    document.getElementById("stale").hidden = fresh !== null;
+    if (!fresh) return;
     for (const part of live()) {
       const next = fresh.getElementById(part.id);
       // What the user is working in is left alone.

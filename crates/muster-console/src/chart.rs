@@ -146,7 +146,9 @@ pub(crate) fn graph(title: &str, rows: &[Vec<Node>]) -> Element {
                 word("name", x + 12, y + 19, shortened(&node.name, most)),
                 word("about", x + 12, y + 36, shortened(&node.about, most)),
             );
-            drawn.push(el("g").put((edge, frame, words)));
+            // Names may be cut.
+            let full = el("title").put(format!("{}: {}", node.name, node.about));
+            drawn.push(el("g").put(full).put((edge, frame, words)));
         }
     }
     chart.put(drawn)

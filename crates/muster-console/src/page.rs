@@ -160,7 +160,7 @@ impl Page {
             .put(el("script").attr("src", link(&["console.js"])).flag("defer", true));
         let content = el("div")
             .class("content")
-            .put(el("main").attr("id", "main").put(body))
+            .put(el("main").attr("id", "main").put(visitor.map(|_| stale())).put(body))
             .put(command.zip(visitor).map(|(command, visitor)| same(&command, visitor.json)));
         let body = el("body")
             .put(el("a").class("skip").attr("href", "#main").put("Skip to the content"))
@@ -239,6 +239,13 @@ fn side(section: Option<Section>, visitor: Option<Visitor<'_>>) -> Element {
     // On a narrow screen, the style sheet shows the navigation only while it is the target of this link.
     let menu = el("a").class("button menu").attr("href", "#menu").put("Menu");
     side.put(menu).put(nav.put(groups.collect::<Vec<_>>())).put(who)
+}
+
+/// The notice that the script shows while it cannot refresh the page.
+fn stale() -> Element {
+    let text = "This page is not up to date: the gateway does not answer, or your login has ended.";
+    let notice = el("div").class("notice warn").attr("id", "stale").attr("role", "status");
+    notice.flag("hidden", true).put(el("p").put(text))
 }
 
 /// The footer of a page: the command that prints the same, and the link to the JSON form.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     PageContext, PageReply,
     gateway::CoreError,
-    html::{Element, Html, el},
+    html::{Element, el},
     page::{Page, Section, form, heading},
     request::link,
     widgets::notice_of,
@@ -20,8 +20,9 @@ pub(super) async fn page(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
                 a new address or transport takes effect after a restart.";
     let reload = form(&link(&["settings", "reload"]), cx.form_token);
     let reload = reload.put(el("button").put("Read the files again"));
+    let settings = el("div").class("settings").put(cards(&config, ""));
     let page = page.put(heading("Settings")).put(notice_of(cx.request));
-    Ok(page.put(el("p").class("lead").put(lead)).put(reload).put(section(&config, 0)).into())
+    Ok(page.put(el("p").class("lead").put(lead)).put(reload).put(settings).into())
 }
 
 pub(super) async fn reload(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
@@ -29,30 +30,38 @@ pub(super) async fn reload(cx: PageContext<'_>) -> Result<PageReply, CoreError> 
     Ok(PageReply::Done(format!("{}?did=reloaded", link(&["settings"]))))
 }
 
-/// A section: first its values, then its subsections.
-fn section(config: &ConfigInfo, depth: usize) -> Html {
+/// The cards of a section: one with its values, and those of its subsections. `path` leads to it.
+fn cards(config: &ConfigInfo, path: &str) -> Vec<Element> {
     let mut list = el("dl").class("facts");
-    let mut sections = Html::default();
+    let (mut values, mut below) = (0_usize, Vec::new());
     for (name, value) in &config.settings {
-        match value {
-            ConfigValue::Value(value) => {
-                list = list.put(el("dt").put(name)).put(el("dd").put(shown(value)));
-            }
+        let value = match value {
+            ConfigValue::Value(value) => shown(value),
+            ConfigValue::Section(inner) if inner.settings.is_empty() => none(),
             ConfigValue::Section(inner) => {
-                let title = if depth == 0 { el("h2") } else { el("h3") };
-                let none = inner.settings.is_empty().then(|| el("p").class("muted").put("none"));
-                sections = sections.put(title.put(name)).put(none).put(section(inner, depth + 1));
+                let path =
+                    if path.is_empty() { name.clone() } else { format!("{path} › {name}") };
+                below.extend(cards(inner, &path));
+                continue;
             }
-        }
+        };
+        values += 1;
+        list = list.put(el("dt").put(name)).put(el("dd").put(value));
     }
-    Html::default().put(list).put(sections)
+    let title = if path.is_empty() { "General" } else { path };
+    let own = (values > 0).then(|| el("div").class("card").put(el("h2").put(title)).put(list));
+    own.into_iter().chain(below).collect()
+}
+
+fn none() -> Element {
+    el("span").class("muted").put("none")
 }
 
 fn shown(value: &Value) -> Element {
     match value {
         Value::String(text) if text.is_empty() => el("span").class("muted").put("empty"),
-        Value::Null => el("span").class("muted").put("none"),
-        Value::Array(items) if items.is_empty() => el("span").class("muted").put("none"),
+        Value::Null => none(),
+        Value::Array(items) if items.is_empty() => none(),
         Value::String(text) => el("code").put(text),
         Value::Array(items) => el("code").put(
             items
@@ -62,5 +71,26 @@ fn shown(value: &Value) -> Element {
                 .join(", "),
         ),
         other => el("code").put(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::config::ConfigInfo;
+    use serde_json::json;
+
+    use super::cards;
+    use crate::html::Html;
+
+    #[test]
+    fn every_section_has_a_card_with_the_way_to_it() {
+        let config = json!({"Namespace": "", "Aggregator": {"Port": 1, "OAuth": {
+            "Server": {"Enabled": true, "Targets": {}}}}});
+        let config: ConfigInfo = serde_json::from_value(config).unwrap();
+        let page = Html::default().put(cards(&config, "")).into_string();
+        let titles: Vec<&str> =
+            page.split("<h2>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+        assert_eq!(titles, ["General", "Aggregator", "Aggregator › OAuth › Server"]);
+        assert!(page.contains("<dt>Targets</dt><dd><span class=\"muted\">none<"), "{page}");
     }
 }

@@ -163,7 +163,8 @@ pub(super) fn element(form_token: Option<&str>, verdicts: &[Verdict]) -> Element
 
 /// A fix: a command as code, a sentence as text.
 fn cure(fix: &str) -> Element {
-    match fix.starts_with("muster ") && !fix.contains('`') {
+    let is_command = ["muster ", "chmod "].iter().any(|program| fix.starts_with(program));
+    match is_command && !fix.contains('`') {
         true => el("code").class("muted").put(fix),
         false => el("span").class("muted").put(prose(fix)),
     }

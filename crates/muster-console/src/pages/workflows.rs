@@ -160,8 +160,17 @@ pub(super) async fn run(cx: PageContext<'_>, id: &str) -> Result<PageReply, Core
         .put(top)
         .put(el("p").class("lead").put(about))
         .put(record.error.as_ref().map(|error| notice("bad", error)))
-        .put(timeline("Steps of the run", &spans(&record)))
-        .put(record.steps.iter().map(step).collect::<Vec<_>>());
+        .put(
+            el("div").class("split").put((
+                el("div").put(el("h2").put("Timeline")).put(
+                    el("div").class("card").put(timeline("Steps of the run", &spans(&record))),
+                ),
+                el("div")
+                    .class("steps")
+                    .put(el("h2").put("Steps"))
+                    .put(record.steps.iter().map(step).collect::<Vec<_>>()),
+            )),
+        );
     let page = page.put(crumb("Workflows", "workflows").put(" / ").put(back)).put(live);
     let arguments = Value::Object(record.input.clone());
     let page = page.put(el("h2").put("Arguments")).put(json_block("Arguments", &arguments));
@@ -183,10 +192,12 @@ fn spans(record: &RunRecord) -> Vec<Span> {
 }
 
 fn step(step: &StepRecord) -> Element {
-    let title = el("summary").put(&step.step_id).put(" ").put(state(step.status.as_str()));
-    let tool = el("p")
-        .class("small")
-        .put(el("a").attr("href", link(&["tools", &step.tool])).put(&step.tool));
+    let title = el("summary")
+        .put(el("b").put(&step.step_id))
+        .put(state(step.status.as_str()))
+        .put(el("span").class("muted small").put(duration(step.duration_ms)));
+    let tool = el("a").class("mono").attr("href", link(&["tools", &step.tool])).put(&step.tool);
+    let tool = el("p").put(tool);
     el("details")
         .put(title)
         .put(tool)

@@ -1,3 +1,5 @@
+//! The spans that are exported, and when.
+
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -15,7 +17,7 @@ use muster_core::{
 };
 use muster_net::TrustStore;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{TraceExporter, TraceOptions, Tracer, pair};
 use crate::fixture::{entry, finished};
@@ -150,7 +152,8 @@ fn collector(answered: usize) -> (String, mpsc::Receiver<usize>) {
                 stream.write_all(answer.as_bytes()).unwrap();
             }
             held.push(stream);
-            drop(counts.send(spans));
+            // The test may be over.
+            let _delivered = counts.send(spans);
         }
     });
     (url, received)
@@ -162,14 +165,15 @@ async fn what_is_left_is_exported_at_the_end() {
     let (tracer, exporter) = tracer_to(url);
     let (stop, stopped) = oneshot::channel();
     tracer.request(&request("first"));
-    let exporting = tokio::spawn(exporter.run(stopped));
+    let mut exporting = JoinSet::new();
+    exporting.spawn(exporter.run(stopped));
     // The exporter has the first span, and waits for more.
     while tracer.spans.capacity() < tracer.spans.max_capacity() {
         tokio::task::yield_now().await;
     }
     drop(stop);
     tracer.request(&request("second"));
-    exporting.await.unwrap();
+    exporting.join_next().await.unwrap().unwrap();
     assert_eq!(received.recv().unwrap(), 2);
 }
 
@@ -179,12 +183,13 @@ async fn a_collector_that_does_not_answer_does_not_delay_the_end() {
     let (tracer, exporter) = tracer_to(url);
     let (stop, stopped) = oneshot::channel();
     (0..super::MAX_BATCH).for_each(|_| tracer.request(&request("first")));
-    let exporting = tokio::spawn(exporter.run(stopped));
+    let mut exporting = JoinSet::new();
+    exporting.spawn(exporter.run(stopped));
     let received = tokio::task::spawn_blocking(move || received.recv().unwrap());
     assert_eq!(received.await.unwrap(), super::MAX_BATCH);
     let began = Instant::now();
     drop(stop);
-    exporting.await.unwrap();
+    exporting.join_next().await.unwrap().unwrap();
     // Not the timeout of a request, which is ten seconds.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }

@@ -19,8 +19,11 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct DirectoryChecks {
     root: PathBuf,
-    last: Lock<Option<(Instant, Arc<[SetupFinding]>)>>,
+    last: Lock<Option<Examined>>,
 }
+
+/// Findings, and when they were made.
+type Examined = (Instant, Arc<[SetupFinding]>);
 
 impl DirectoryChecks {
     pub(super) fn new(root: &Path) -> Self {
