@@ -161,7 +161,8 @@ impl Rig {
     ) -> Result<Outcome, CallError> {
         let state = self.engine().state().borrow().clone();
         let (client, caller) = (NoClient::shared(), operator());
-        let cx = CallContext { client: &client, caller: &caller, tools: &*self.dispatcher };
+        let cx =
+            CallContext { client: &client, caller: &caller, tools: &*self.dispatcher, sent: None };
         let request =
             ResourceRequest { operation, meta: None, continuation: Continuation::default() };
         state.backends[&BackendName::new(server)].request(cx, request).await
