@@ -13,6 +13,9 @@ use super::{
     serve::{Gateway, MUSTER},
 };
 
+/// Searches go by words only: the index by meaning is ready some time after the first search.
+const CONFIG: &str = "aggregator: {port: 0}\nclis: {bundled: none}\nsearch: {model: false}\n";
+
 const MOCK: &str = "\
 tools:
   - name: greet
@@ -21,7 +24,7 @@ tools:
       type: object
       required: [name]
       properties:
-        name: {type: string, description: Whom to greet}
+        name: {type: string, description: The name to greet}
         times: {type: integer, default: 1}
     responses:
       - response: {greeting: \"hello {{ .name }}\"}
@@ -29,7 +32,7 @@ tools:
 
 const DEPLOY: &str = "\
 name: deploy
-description: Greet whom an environment belongs to
+description: Greet the owner of an environment
 args:
   environment: {type: string, required: true, description: Where it goes}
   replicas: {type: integer, default: 1}
@@ -73,6 +76,7 @@ impl Desk {
             mock.display()
         );
         let files = [
+            ("config.yaml", CONFIG),
             ("mcpservers/github.yaml", &*github),
             ("workflows/deploy.yaml", DEPLOY),
             ("workflows/broken.yaml", BROKEN),

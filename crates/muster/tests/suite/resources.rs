@@ -361,16 +361,16 @@ fn workflows_and_service_classes() {
             $ muster start service github
             Successfully started service 'github'
             $ muster list workflows
-            NAME     DESCRIPTION                            AVAILABLE
-            broken   Greet nobody                           Available
-            deploy   Greet whom an environment belongs to   Available
+            NAME     DESCRIPTION                         AVAILABLE
+            broken   Greet nobody                        Available
+            deploy   Greet the owner of an environment   Available
             $ muster check workflow deploy --no-headers
             available   Available
             name        deploy
             $ muster get workflow deploy
             PROPERTY      VALUE
             name          deploy
-            description   Greet whom an environment belongs to
+            description   Greet the owner of an environment
             available     Available
 
             Input Args:
