@@ -24,13 +24,13 @@ pub(crate) fn problems(
     let mut problems = Vec::new();
     for (path, file) in &files.policies {
         let Some(policy) = &file.policy else { continue };
-        let vain = policy.unmatched_rules(catalog);
-        let sure = vain.iter().filter(|vain| vain.argument.is_some() || !may_come(&vain.tool));
-        problems.extend(sure.map(|vain| FileProblem {
+        let unmatched = policy.unmatched_rules(catalog);
+        let sure = unmatched.iter().filter(|rule| rule.argument.is_some() || !may_come(&rule.tool));
+        problems.extend(sure.map(|rule| FileProblem {
             path: path.clone(),
             line: None,
-            message: format!("{}: {}", vain.path().join(" → "), vain.message()),
-            fix: vain.fix(),
+            message: format!("{}: {}", rule.path().join(" → "), rule.message()),
+            fix: rule.fix(),
             severity: Severity::Warning,
         }));
         let toolsets = policy.callers.iter().enumerate();

@@ -92,9 +92,6 @@ fn file_finding(problem: &FileProblem) -> Finding {
     };
     match &problem.fix {
         Some(fix) => finding.fix(fix),
-        None if problem.message.to_lowercase().contains("permission denied") => {
-            finding.fix(format!("make it readable for you: chmod u+r {path}"))
-        }
         None => finding,
     }
 }

@@ -162,7 +162,7 @@ fn a_broken_pattern_is_reported() {
 
 /// The unmatched parts of a policy, given a tool `x_a_read` with this schema.
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
-fn vain(file: &str, schema: Value) -> Vec<String> {
+fn unmatched(file: &str, schema: Value) -> Vec<String> {
     let tools = vec![raw(&json!({"name": "read", "inputSchema": schema}))];
     let backend = BackendName::new("a");
     let listing = ServerListing { tools, ..ServerListing::default() };
@@ -174,9 +174,9 @@ fn vain(file: &str, schema: Value) -> Vec<String> {
         tags: Arc::default(),
     };
     let catalog = CatalogSnapshot::default().with(CatalogSource::new(backend, about, offer));
-    let vain = parse(file).unwrap().value.unmatched_rules(&catalog);
-    let said = vain.iter().map(|vain| {
-        format!("{} {}", vain.path().join("."), vain.similar.as_deref().unwrap_or("-"))
+    let rules = parse(file).unwrap().value.unmatched_rules(&catalog);
+    let said = rules.iter().map(|rule| {
+        format!("{} {}", rule.path().join("."), rule.similar.as_deref().unwrap_or("-"))
     });
     said.collect()
 }
@@ -186,17 +186,17 @@ fn only_what_cannot_be_there() {
     let file = json!({"type": "object", "properties": {"file": {}}});
     let limits = "tools: {a/read: {args: {file: {max: 1}, fil: {max: 1}}}, x_a_rea: {}, zzz: {}}";
     let expect = ["tools.a/read.args.fil file", "tools.x_a_rea x_a_read", "tools.zzz -"];
-    assert_eq!(vain(limits, file.clone()), expect);
+    assert_eq!(unmatched(limits, file.clone()), expect);
     let groups = "tools: {a/*: {}, a/re*: {}, a/x*: {}}";
-    assert_eq!(vain(groups, file.clone()), ["tools.a/x* -"]);
+    assert_eq!(unmatched(groups, file.clone()), ["tools.a/x* -"]);
     // The own name of a server's tool is not enough.
-    assert_eq!(vain("tools: {read: {}}", file.clone()), ["tools.read a/read"]);
+    assert_eq!(unmatched("tools: {read: {}}", file.clone()), ["tools.read a/read"]);
     let entry = "callers: [{anonymous: true, tools: {x_a_rea: {}}}]";
-    assert_eq!(vain(entry, file.clone()), ["callers.0.tools.x_a_rea x_a_read"]);
+    assert_eq!(unmatched(entry, file.clone()), ["callers.0.tools.x_a_rea x_a_read"]);
     let limit = "tools: {x_a_read: {args: {fil: {max: 1}}}}";
-    assert_eq!(vain(limit, file), ["tools.x_a_read.args.fil file"]);
+    assert_eq!(unmatched(limit, file), ["tools.x_a_read.args.fil file"]);
     // A rule without constraints permits it too.
     let open = json!({"properties": {"file": {}}, "additionalProperties": true});
-    assert_eq!(vain(limit, open), [""; 0]);
-    assert_eq!(vain(limit, json!({"type": "object"})), [""; 0]);
+    assert_eq!(unmatched(limit, open), [""; 0]);
+    assert_eq!(unmatched(limit, json!({"type": "object"})), [""; 0]);
 }

@@ -16,6 +16,7 @@ use muster_config::{
     toolset::{self, NamedToolset},
     workflow,
 };
+use muster_core::text::shell_quoted;
 
 use super::{
     CONFIG, ClassFile, DefinitionStore, FileProblem, Files, FolderStore, PolicyFile, ServerFile,
@@ -23,7 +24,7 @@ use super::{
 };
 
 /// The consequence of a policy that cannot be read.
-const CLOSED: &str = "until this policy can be read no tool may be called";
+const CLOSED: &str = "all calls are refused until this policy is fixed";
 
 /// Reads `config.yaml` and all definitions.
 pub(super) fn load(root: &Path, definitions: &dyn DefinitionStore, before: &Files) -> Files {
@@ -356,8 +357,17 @@ impl Reading<'_> {
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
-        self.files.problems.push(problem(path, None, error.to_string()));
+        self.files.problems.push(unreadable(path, error));
     }
+}
+
+/// The problem of a file or folder that cannot be read.
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> FileProblem {
+    let fix = (error.kind() == io::ErrorKind::PermissionDenied).then(|| {
+        let path = shell_quoted(&path.to_string_lossy());
+        format!("make it readable for the user of the gateway: `chmod u+rX {path}`")
+    });
+    FileProblem { fix, ..problem(path, None, error.to_string()) }
 }
 
 /// The default name of a definition: the name of its file.

@@ -1,11 +1,24 @@
 //! Tests of reading and writing the directory.
 
-use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
+use std::{cell::Cell, fs, io, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
 use muster_config::mcpserver::{McpServer, McpServerSpec, McpServerStatus, ServerType};
 use muster_core::policy::DefaultAccess;
 
-use super::{ConfigStore, Files, PolicyFile, Severity, WriteError};
+use super::{ConfigStore, Files, PolicyFile, Severity, WriteError, read};
+
+#[test]
+fn a_file_that_may_not_be_read_comes_with_its_fix() {
+    let shown = |kind: io::ErrorKind| {
+        read::unreadable(Path::new("policies/my own.yaml"), &kind.into()).to_string()
+    };
+    assert_eq!(
+        shown(io::ErrorKind::PermissionDenied),
+        "policies/my own.yaml: permission denied (make it readable for the user of the gateway: \
+         `chmod u+rX 'policies/my own.yaml'`)"
+    );
+    assert_eq!(shown(io::ErrorKind::TimedOut), "policies/my own.yaml: timed out");
+}
 
 fn put(root: &Path, name: &str, text: &str) {
     let path = root.join(name);
@@ -74,7 +87,7 @@ fn one_bad_file_does_not_hide_the_others() {
             "mcpservers/folder.yaml: it is not a file",
             "clis/bad.yaml:1: command: Field required (add `command: …`)",
             "policies/bad.yaml:1: default: Input should be 'enabled' or 'disabled'",
-            "policies/bad.yaml: until this policy can be read no tool may be called",
+            "policies/bad.yaml: all calls are refused until this policy is fixed",
         ]
     );
     let warnings = files.problems.iter().filter(|problem| problem.severity == Severity::Warning);
