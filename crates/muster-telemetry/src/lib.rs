@@ -125,6 +125,11 @@ impl Telemetry {
         worker.map_or((0, 0), |worker| (worker.queued(), worker.dropped()))
     }
 
+    /// The spans of recorded traces that the collector did not get.
+    pub(crate) fn lost_spans(&self) -> u64 {
+        self.inner.tracer.as_ref().map_or(0, |tracer| tracer.lost())
+    }
+
     /// The observer for dispatchers.
     pub fn observer(&self) -> Arc<dyn CallObserver> {
         Arc::<Inner>::clone(&self.inner)

@@ -75,6 +75,7 @@ metrics! {
     ACCEPTED: Counter "muster_connections_accepted" [] "Connections of clients that were accepted";
     QUEUED: Gauge "muster_history_queue" [] "Calls that are not yet in the history";
     DROPPED: Counter "muster_history_dropped" [] "Calls that are missing in the history, because its queue was full";
+    LOST_SPANS: Counter "muster_spans_dropped" [] "Spans of recorded traces that the collector did not get";
     CPU: Counter "process_cpu_seconds" [] "CPU time of the gateway, without the programs it runs";
     RESIDENT: Gauge "process_resident_memory_bytes" [] "Resident memory of the gateway";
     VIRTUAL: Gauge "process_virtual_memory_bytes" [] "Virtual memory of the gateway";
@@ -140,6 +141,7 @@ impl Telemetry {
         let (queued, dropped) = self.backlog();
         page.one(&QUEUED, queued);
         page.one(&DROPPED, dropped);
+        page.one(&LOST_SPANS, self.lost_spans());
         if let Some(usage) = ProcessUsage::read() {
             write_process(&mut page, &usage);
         }

@@ -69,6 +69,8 @@ pub(crate) struct Tracer {
     /// Traces whose id is below are recorded.
     threshold: u64,
     spans: mpsc::Sender<Value>,
+    /// The spans that the collector did not get.
+    lost: Arc<AtomicU64>,
 }
 
 /// Sends spans to a collector.
@@ -78,6 +80,8 @@ pub struct TraceExporter {
     options: TraceOptions,
     client: HttpClient,
     has_failed: bool,
+    /// The spans that the collector did not get.
+    lost: Arc<AtomicU64>,
 }
 
 /// A tracer, and the exporter of its spans.
@@ -96,9 +100,13 @@ pub(crate) fn pair(options: TraceOptions, trust: Arc<TrustStore>) -> (Tracer, Tr
     )]
     let threshold = (ratio * u64::MAX as f64) as u64;
     let seed = u64::from_le_bytes(seed);
-    let tracer = Tracer { seed, counter: AtomicU64::new(0), threshold, spans };
+    let lost = Arc::<AtomicU64>::default();
+    let exporters = Arc::clone(&lost);
+    let tracer = Tracer { seed, counter: AtomicU64::new(0), threshold, spans, lost };
     let client = HttpClient::new(trust);
-    (tracer, TraceExporter { spans: received, options, client, has_failed: false })
+    let exporter =
+        TraceExporter { spans: received, options, client, has_failed: false, lost: exporters };
+    (tracer, exporter)
 }
 
 impl Tracer {
@@ -177,8 +185,18 @@ impl Tracer {
 
     fn queue(&self, span: Value) {
         if self.spans.try_send(span).is_err() {
-            tracing::debug!("a span was dropped: the queue of the exporter is full");
+            self.lose(1);
         }
+    }
+
+    /// Counts spans that the collector will not get.
+    pub(crate) fn lose(&self, spans: u64) {
+        self.lost.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// The number of spans that the collector did not get.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 }
 
@@ -315,6 +333,7 @@ impl TraceExporter {
             return;
         }
         let TraceOptions { url, headers, version, resource, .. } = &self.options;
+        let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
         let resource: Vec<Value> = resource.iter().map(|(key, value)| text(key, value)).collect();
         let scope = json!({"name": "muster", "version": version});
         let body = json!({"resourceSpans": [{
@@ -335,12 +354,16 @@ impl TraceExporter {
             Err(error) => Some(error.to_string()),
         };
         match problem {
-            None => self.has_failed = false,
+            None => {
+                self.has_failed = false;
+                return;
+            }
             Some(problem) if !std::mem::replace(&mut self.has_failed, true) => {
                 tracing::warn!("traces are not exported: {problem}");
             }
             Some(_) => (),
         }
+        self.lost.fetch_add(count, Ordering::Relaxed);
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     queue: Arc<Lock<Queue>>,
     thread: Thread,
     has_history: bool,
-    has_traces: bool,
+    tracer: Option<Arc<Tracer>>,
     /// The calls that are missing in the history.
     dropped: AtomicU64,
 }
@@ -79,17 +79,17 @@ impl Worker {
         tracer: Option<Arc<Tracer>>,
     ) -> io::Result<Self> {
         let queue = Arc::<Lock<Queue>>::default();
-        let (has_history, has_traces) = (history.is_some(), tracer.is_some());
+        let has_history = history.is_some();
         let builder = thread::Builder::new().name("telemetry".to_owned());
-        let shared = Arc::clone(&queue);
-        let handle = builder.spawn(move || run(&shared, history, tracer.as_deref()))?;
+        let (shared, own) = (Arc::clone(&queue), tracer.clone());
+        let handle = builder.spawn(move || run(&shared, history, own.as_deref()))?;
         let (thread, dropped) = (handle.thread().clone(), AtomicU64::new(0));
-        Ok(Self { queue, thread, has_history, has_traces, dropped })
+        Ok(Self { queue, thread, has_history, tracer, dropped })
     }
 
     /// Hands a call over.
     pub(crate) fn call(&self, call: FinishedCall) {
-        let has_span = self.has_traces && call.span.is_some_and(|span| span.context.sampled);
+        let has_span = self.tracer.is_some() && call.span.is_some_and(|span| span.context.sampled);
         if !self.has_history && !has_span {
             return;
         }
@@ -107,6 +107,9 @@ impl Worker {
         if !is_kept {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+        if has_span && call.is_some() {
+            self.lose_span();
+        }
     }
 
     /// Hands a request over, whose span is recorded if there is room.
@@ -119,6 +122,13 @@ impl Worker {
             let requests = &mut pending.requests;
             requests.extend(request.take_if(|_| requests.len() < QUEUE));
         });
+        if request.is_some() {
+            self.lose_span();
+        }
+    }
+
+    fn lose_span(&self) {
+        self.tracer.iter().for_each(|tracer| tracer.lose(1));
     }
 
     /// Adds something for the thread, and wakes it if it sleeps.

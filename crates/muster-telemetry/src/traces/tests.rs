@@ -195,6 +195,18 @@ async fn a_collector_that_does_not_answer_does_not_delay_the_end() {
 }
 
 #[tokio::test]
+async fn spans_that_the_collector_does_not_get_are_counted() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (tracer, exporter) = tracer_to(format!("http://{closed}/v1/traces"));
+    (0..super::QUEUE + 3).for_each(|_| tracer.request(&request("a")));
+    assert_eq!(tracer.lost(), 3, "the queue is full");
+    let (stop, stopped) = oneshot::channel();
+    drop(stop);
+    exporter.run(stopped).await;
+    assert_eq!(tracer.lost(), super::QUEUE as u64 + 3, "nobody listens");
+}
+
+#[tokio::test]
 async fn the_exporter_ends_with_its_tracer() {
     let (url, received) = collector(usize::MAX);
     let (tracer, exporter) = tracer_to(url);
