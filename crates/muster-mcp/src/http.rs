@@ -244,7 +244,8 @@ where
     let peer = Arc::new(peer);
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
-        let router = Router { app, local, peer: Arc::clone(&peer) };
+        let (peer, busy) = (Arc::clone(&peer), place.busy.clone());
+        let router = Router { app, local, peer, busy };
         let (service, in_service) = (place.service, place.busy.begin());
         async move {
             let mut response = match service {

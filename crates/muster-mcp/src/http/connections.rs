@@ -1,7 +1,7 @@
 //! The open connections: how many, of which peers, and which of them make room for new ones.
 //!
 //! A connection without a request in service or a response to read is closed when another needs its place, so that
-//! silent clients cannot keep others out. If there is none, the newest event stream on which no client waits for a
+//! silent clients cannot keep others out. A request whose body has not arrived is not in service yet. If there is none, the newest event stream on which no client waits for a
 //! response is closed: in a flood of streams, it is part of the flood. A few connections beyond the limit are still
 //! accepted, to answer `/health` and to tell other clients that the server is busy.
 
@@ -111,6 +111,8 @@ pub(super) struct Busy(Arc<Activity>);
 #[derive(Debug, Default)]
 struct Activity {
     requests: AtomicUsize,
+    /// Whether the body of the request has not arrived completely.
+    is_receiving: AtomicBool,
     /// Since when the socket accepts no further bytes; `None` if it accepts them.
     blocked: Lock<Option<Instant>>,
     is_blocked: AtomicBool,
@@ -142,10 +144,20 @@ impl StandingStream {
 #[derive(Debug)]
 pub(super) struct InService(Busy);
 
+/// A request whose body is arriving, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Receiving<'a>(&'a Busy);
+
 impl Busy {
     pub(super) fn begin(&self) -> InService {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         InService(self.clone())
+    }
+
+    /// Records that the body of the request is arriving.
+    pub(super) fn receive(&self) -> Receiving<'_> {
+        self.0.is_receiving.store(true, Ordering::Relaxed);
+        Receiving(self)
     }
 
     /// Whether the connection may be closed to make room for another one.
@@ -174,8 +186,8 @@ impl Busy {
         }
     }
 
-    /// Whether no request is in service and no response is being read. A client that has stopped reading does
-    /// not keep its place.
+    /// Whether no request is in service and no response is being read. A client that has stopped reading, or does not
+    /// send what it has announced, does not keep its place.
     pub(super) fn is_idle(&self) -> bool {
         self.is_idle_at(Instant::now())
     }
@@ -185,8 +197,9 @@ impl Busy {
             let blocked = *self.0.blocked.lock();
             blocked.is_some_and(|since| now < since + READ_TIMEOUT)
         };
-        self.0.requests.load(Ordering::Relaxed) == 0
-            && !(self.0.is_blocked.load(Ordering::Relaxed) && is_reading())
+        let is_serving = self.0.requests.load(Ordering::Relaxed) > 0
+            && !self.0.is_receiving.load(Ordering::Relaxed);
+        !is_serving && !(self.0.is_blocked.load(Ordering::Relaxed) && is_reading())
     }
 }
 
@@ -205,6 +218,12 @@ impl Drop for InService {
             *self.0.0.standing.lock() = None;
         }
         self.0.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Receiving<'_> {
+    fn drop(&mut self) {
+        self.0.0.is_receiving.store(false, Ordering::Relaxed);
     }
 }
 
@@ -315,6 +334,20 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn connections_whose_body_does_not_arrive_make_room() {
+        let connections = Connections::new(2, Arc::default());
+        let local = ip("127.0.0.1");
+        let (first, second) =
+            (connections.admit(local).unwrap(), connections.admit(local).unwrap());
+        let _requests = [first.busy.begin(), second.busy.begin()];
+        let receiving = second.busy.receive();
+        assert_eq!(connections.admit(local).unwrap().service, Service::Full);
+        assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
+        drop(receiving);
+        assert!(!second.busy.makes_room(), "it is served before the connection ends");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::{
     body::{Body, EventStream},
     call_limits::CallerKey,
     coarse_timer::within,
+    connections::Busy,
     cors::AllowedOrigin,
     event_log::EventLog,
     exchange::Exchange,
@@ -61,6 +62,7 @@ pub(super) struct Router {
     pub(super) app: Arc<App>,
     pub(super) local: Local,
     pub(super) peer: Arc<Peer>,
+    pub(super) busy: Busy,
 }
 
 /// The resource at a path.
@@ -125,7 +127,7 @@ impl Router {
         if let Some(pages) = options.pages.iter().find(|pages| pages.serves(head.uri.path())) {
             let max_body = pages.max_body(&head, &self.peer).await;
             let limits = (options.max_body.min(max_body), options.body_limit.min(PAGE_TIMEOUT));
-            return match read_body(body, limits).await {
+            return match self.read_body(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);
                     responses::from_bytes(pages.respond(request, &self.peer).await)
@@ -232,7 +234,7 @@ impl Router {
             let message = "Accept must name application/json and text/event-stream";
             return responses::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let step = match read_body(body, self.app.body_limits()).await {
+        let step = match self.read_body(body, self.app.body_limits()).await {
             Ok(body) => self.process(&head.headers, accepts, &body, caller),
             Err(refusal) => return *refusal,
         };
@@ -448,27 +450,28 @@ impl Router {
         let Some(session) = sse::session(&self.app, head, &caller) else {
             return responses::no_session(true, None);
         };
-        match read_body(body, self.app.body_limits()).await {
+        match self.read_body(body, self.app.body_limits()).await {
             Ok(body) => sse::handle(&self.app, &session, caller, self.peer.ip(), &body).await,
             Err(refusal) => *refusal,
         }
     }
-}
 
-/// Reads a body with a size limit and a timeout: a silent client must not hold a connection.
-async fn read_body(body: Arriving, (size, time): (usize, Duration)) -> Result<Bytes, Refusal> {
-    let Some(read) = within(time, Limited::new(body, size).collect()).await else {
-        let message = "the body did not arrive in time";
-        return Err(Box::new(responses::refuse(StatusCode::REQUEST_TIMEOUT, message)));
-    };
-    match read {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(err) if err.is::<LengthLimitError>() => {
-            let message = format!("a body may have at most {size} bytes");
-            Err(Box::new(responses::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
-        }
-        Err(_) => {
-            Err(Box::new(responses::refuse(StatusCode::BAD_REQUEST, "the body is not complete")))
+    /// Reads a body with a size limit and a timeout: a silent client must not hold a connection.
+    async fn read_body(
+        &self,
+        body: Arriving,
+        (size, time): (usize, Duration),
+    ) -> Result<Bytes, Refusal> {
+        let _receiving = self.busy.receive();
+        let refuse = |status, message: &str| Err(Box::new(responses::refuse(status, message)));
+        match within(time, Limited::new(body, size).collect()).await {
+            None => refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+            Some(Ok(body)) => Ok(body.to_bytes()),
+            Some(Err(err)) if err.is::<LengthLimitError>() => {
+                let message = format!("a body may have at most {size} bytes");
+                refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)
+            }
+            Some(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the body is not complete"),
         }
     }
 }

@@ -132,8 +132,11 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "half-sent heads and idle streams take every connection",
-        &["exhaustion::half_sent_heads_and_idle_streams_keep_nobody_out"],
+        "half-sent heads, half-sent bodies and idle streams take every connection",
+        &[
+            "exhaustion::half_sent_requests_and_idle_streams_keep_nobody_out",
+            "muster-mcp/src/http/connections.rs::connections_whose_body_does_not_arrive_make_room",
+        ],
     ),
     (
         "a flood of sessions ends the sessions of others",

@@ -23,20 +23,20 @@ fn health(gateway: &Gateway) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// Half-sent heads and idle streams, more than a gateway with the limits of a shell script has descriptors.
-fn crowd(script: &str) -> Gateway {
+const HALF_A_HEAD: &str = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-";
+const HALF_A_BODY: &str = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                           accept: application/json, text/event-stream\r\ncontent-length: 9\r\n\r\n{";
+const STREAM: &str = "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+
+/// Clients that send these and then nothing, more than a gateway with the limits of a shell script has descriptors.
+fn crowd(script: &str, sent: &[&str]) -> Gateway {
     let gateway = Gateway::start_by(script, &[]);
     let session = gateway.session();
     let mut held = Vec::new();
-    for number in 0..600 {
+    for text in sent.iter().cycle().take(600) {
         let mut stream = TcpStream::connect(("127.0.0.1", gateway.port)).unwrap();
-        let head = match number % 2 {
-            0 => "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-".to_owned(),
-            _ => "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n"
-                .to_owned(),
-        };
         // The gateway may have closed it already, to make room.
-        drop(stream.write_all(head.as_bytes()));
+        drop(stream.write_all(text.as_bytes()));
         held.push(stream);
     }
     health(&gateway);
@@ -46,14 +46,16 @@ fn crowd(script: &str) -> Gateway {
 }
 
 #[test]
-fn half_sent_heads_and_idle_streams_keep_nobody_out() {
-    let gateway = crowd("ulimit -Sn 256 && exec \"$0\" \"$@\"");
+fn half_sent_requests_and_idle_streams_keep_nobody_out() {
+    let gateway = crowd("ulimit -Sn 256 && exec \"$0\" \"$@\"", &[HALF_A_HEAD, STREAM]);
     let limits = fs::read_to_string(format!("/proc/{}/limits", gateway.child.id())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
     assert_eq!(numbers[0], numbers[1], "the soft limit is raised to the hard one");
     // Where there are fewer descriptors than connections, idle ones make room.
-    crowd("ulimit -n 256 && exec \"$0\" \"$@\"");
+    for sent in [&[HALF_A_HEAD, STREAM][..], &[HALF_A_BODY]] {
+        crowd("ulimit -n 256 && exec \"$0\" \"$@\"", sent);
+    }
 }
 
 #[test]
