@@ -1,5 +1,7 @@
-//! Detection of secrets in configuration values: by the name of a setting, by the form of a value, and
-//! inside URLs and connection strings.
+//! Detection of secrets in configuration values: by the name of a setting, by the form of a value, and inside URLs,
+//! connection strings, headers and JSON documents.
+
+use serde_json::Value;
 
 /// The placeholder for a secret in output.
 pub const REDACTED: &str = "[REDACTED]";
@@ -44,6 +46,13 @@ const TOKEN_PREFIXES: [&str; 16] = [
     "npm_",
     "pypi-",
     "dop_v1_",
+];
+/// Beginnings of URLs that are secrets as a whole: who knows one may post there.
+const SECRET_URLS: [&str; 4] = [
+    "https://hooks.slack.com/",
+    "https://discord.com/api/webhooks/",
+    "https://discordapp.com/api/webhooks/",
+    "https://api.telegram.org/bot",
 ];
 /// The shortest token with such a prefix.
 const SHORTEST_TOKEN: usize = 16;
@@ -95,7 +104,8 @@ pub fn is_secret_value(value: &str) -> bool {
     let scheme = value.split_once(' ').is_some_and(|(scheme, _)| is_auth_scheme(scheme));
     let has_token = value.len() >= SHORTEST_TOKEN
         && TOKEN_PREFIXES.iter().any(|prefix| value.starts_with(prefix));
-    scheme || has_token || is_random(value)
+    let has_secret_url = SECRET_URLS.iter().any(|prefix| value.starts_with(prefix));
+    scheme || has_token || has_secret_url || is_random(value)
 }
 
 /// Whether a word is the scheme of an `Authorization` header.
@@ -109,6 +119,62 @@ pub fn is_random(text: &str) -> bool {
     text.len() > LONGEST_WORD
         && text.chars().all(usual)
         && text.contains(|letter: char| letter.is_ascii_digit())
+}
+
+/// The value of a setting without the secrets inside it: those of [`without_embedded`], and those of a header such as
+/// `Authorization: Bearer x`, or of a JSON document. `None` if there are none.
+pub fn without_inner(value: &str) -> Option<String> {
+    header_shown(value).or_else(|| json_shown(value)).or_else(|| without_embedded(value))
+}
+
+/// Whether a text refers to a secret and holds none.
+fn is_reference(text: &str) -> bool {
+    text.starts_with("${") || text.starts_with("secret://")
+}
+
+fn header_shown(value: &str) -> Option<String> {
+    let (name, content) = value.split_once(':')?;
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    let text = content.trim();
+    let is_header = !name.is_empty()
+        && name.chars().all(is_name)
+        && !text.is_empty()
+        && !content.starts_with("//")
+        && !is_reference(text);
+    (is_header && (is_secret_name(name) || is_secret_value(text)))
+        .then(|| format!("{name}: {REDACTED}"))
+}
+
+fn json_shown(value: &str) -> Option<String> {
+    if !value.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    let mut document: Value = serde_json::from_str(value).ok()?;
+    hide_in_json(&mut document, false).then(|| document.to_string())
+}
+
+/// Replaces the secrets of a JSON document. Returns whether there were any.
+fn hide_in_json(value: &mut Value, is_secret: bool) -> bool {
+    let shown = match value {
+        Value::Object(members) => {
+            return members.iter_mut().fold(false, |found, (name, member)| {
+                hide_in_json(member, is_secret_name(name)) || found
+            });
+        }
+        Value::Array(items) => {
+            return items
+                .iter_mut()
+                .fold(false, |found, item| hide_in_json(item, is_secret) || found);
+        }
+        Value::String(text) if text.is_empty() || is_reference(text) => None,
+        Value::String(text) if is_secret || is_secret_value(text) => Some(REDACTED.to_owned()),
+        Value::String(text) => header_shown(text).or_else(|| without_embedded(text)),
+        Value::Number(_) => is_secret.then(|| REDACTED.to_owned()),
+        Value::Bool(_) | Value::Null => None,
+    };
+    let Some(shown) = shown else { return false };
+    *value = Value::String(shown);
+    true
 }
 
 /// A value without the secrets inside it: passwords in URLs and connection strings, and parameters with
@@ -139,7 +205,22 @@ fn piece_shown(piece: &str) -> String {
     {
         return format!("{name}={REDACTED}");
     }
-    without_user_info(piece).unwrap_or_else(|| piece.to_owned())
+    let shown = without_user_info(piece).unwrap_or_else(|| piece.to_owned());
+    match shown.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", without_secret_segments(rest)),
+        None => shown,
+    }
+}
+
+/// The part of a URL after the scheme, without the segments of its path that are secrets.
+fn without_secret_segments(rest: &str) -> String {
+    let mut segments = rest.split('/');
+    let authority = segments.next().unwrap_or_default();
+    let path = segments.map(|segment| {
+        let is_secret = segment != REDACTED && is_secret_value(segment);
+        format!("/{}", if is_secret { REDACTED } else { segment })
+    });
+    std::iter::once(authority.to_owned()).chain(path).collect()
 }
 
 /// `scheme://user:password@host` and `user:password@tcp(host)` without the part before the `@`.
@@ -166,7 +247,7 @@ fn without_user_info(piece: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_secret_name, is_secret_value, without_embedded};
+    use super::{is_secret_name, is_secret_value, without_embedded, without_inner};
 
     #[test]
     fn names_of_secrets() {
@@ -216,12 +297,50 @@ mod tests {
 
     #[test]
     fn forms_of_secrets() {
-        for value in ["Bearer abc", "ghp_0123456789abcdef", "npm_0123456789abcdef"] {
+        for value in [
+            "Bearer abc",
+            "ghp_0123456789abcdef",
+            "npm_0123456789abcdef",
+            "https://hooks.slack.com/services/T0/B0/x",
+        ] {
             assert!(is_secret_value(value), "{value}");
         }
         assert!(is_secret_value(&"Ab1".repeat(20)));
         for value in ["sk-learn", "/usr/bin:/bin", "hello world", "ghp_", ""] {
             assert!(!is_secret_value(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn secrets_inside_headers_and_documents() {
+        for (value, shown) in [
+            ("Authorization: Bearer x", "Authorization: [REDACTED]"),
+            ("Authorization:Bearer x", "Authorization: [REDACTED]"),
+            ("X-Api-Key: k", "X-Api-Key: [REDACTED]"),
+            ("X-Custom: Bearer x", "X-Custom: [REDACTED]"),
+            (r#"{"Authorization":"Bearer x"}"#, r#"{"Authorization":"[REDACTED]"}"#),
+            (
+                r#"{"a":[{"token":["x",1]}],"b":2}"#,
+                r#"{"a":[{"token":["[REDACTED]","[REDACTED]"]}],"b":2}"#,
+            ),
+            (r#" ["postgres://a:pw@h", "b"]"#, r#"["postgres://[REDACTED]@h","b"]"#),
+            (r#"["X-Api-Key: k"]"#, r#"["X-Api-Key: [REDACTED]"]"#),
+            ("postgres://a:pw@h/d", "postgres://[REDACTED]@h/d"),
+        ] {
+            assert_eq!(without_inner(value).as_deref(), Some(shown), "{value}");
+        }
+        for value in [
+            "Authorization:",
+            "Authorization: ${AUTH}",
+            "Authorization:secret://a/b",
+            "Accept: text/html",
+            "token://x",
+            r"C:\keys",
+            r#"{"a":"b","token":"","key":"${KEY}"}"#,
+            r#"{"token":"#,
+            "not secret: at all",
+        ] {
+            assert_eq!(without_inner(value), None, "{value}");
         }
     }
 
@@ -239,6 +358,10 @@ mod tests {
             ("AccountName=a;AccountKey=Zm9v==", "AccountName=a;AccountKey=[REDACTED]"),
             ("https://h/b?se=1&sig=abc%3D", "https://h/b?se=1&sig=[REDACTED]"),
             ("https://h/b?token=x#f", "https://h/b?token=[REDACTED]#f"),
+            (
+                "https://h/s/Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1/mcp",
+                "https://h/s/[REDACTED]/mcp",
+            ),
         ] {
             assert_eq!(without_embedded(value).as_deref(), Some(shown), "{value}");
         }

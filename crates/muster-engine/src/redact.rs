@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use muster_core::secret_text::{
-    REDACTED, is_random, is_secret_name, is_secret_value, without_embedded,
+    REDACTED, is_random, is_secret_name, is_secret_value, without_embedded, without_inner,
 };
 
 /// A setting's value: redacted if its name or the value itself is that of a secret, otherwise without any secrets
@@ -12,7 +12,7 @@ pub fn setting<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     if !value.is_empty() && (is_secret_name(name) || is_secret_value(value)) {
         return Cow::Borrowed(REDACTED);
     }
-    without_embedded(value).map_or(Cow::Borrowed(value), Cow::Owned)
+    without_inner(value).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// The arguments of a command line, redacted where they are secrets or follow a flag that takes one.
@@ -29,7 +29,7 @@ pub fn arguments(words: &[String]) -> Vec<String> {
 
 /// One argument, redacted if it is a secret. The value after a `=` is treated as a setting of the name before it.
 fn argument(word: &str) -> String {
-    if let Some(shown) = without_embedded(word) {
+    if let Some(shown) = without_inner(word) {
         return shown;
     }
     match word.split_once('=') {
@@ -116,6 +116,10 @@ mod tests {
             setting("DATABASE_URL", "postgres://ada:pw@db/app"),
             "postgres://[REDACTED]@db/app"
         );
+        assert_eq!(
+            setting("OPENAPI_MCP_HEADERS", r#"{"Authorization": "Bearer x", "Version": "1"}"#),
+            r#"{"Authorization":"[REDACTED]","Version":"1"}"#
+        );
         assert_eq!(setting("BLOB", "https://h/b?se=1&sig=abc"), "https://h/b?se=1&sig=[REDACTED]");
     }
 
@@ -124,6 +128,11 @@ mod tests {
         assert_eq!(argument("--token=abc"), "--token=[REDACTED]");
         assert_eq!(argument("--port=1"), "--port=1");
         assert_eq!(argument("server.py"), "server.py");
+        assert_eq!(argument("Authorization: Bearer x"), "Authorization: [REDACTED]");
+        assert_eq!(
+            argument("--header=Authorization: Bearer x"),
+            "--header=Authorization: [REDACTED]"
+        );
         let words = ["--password", "hunter2", "--port", "1", "--token=x", "y", "--key", "k", "z"];
         let shown = "--password [REDACTED] --port 1 --token=[REDACTED] y --key [REDACTED] z";
         assert_eq!(arguments(&words.map(str::to_owned)).join(" "), shown);

@@ -173,6 +173,11 @@ mod tests {
             names(&extractor.moved),
             ["db.arg=postgres://a:one@h/d", "db.arg-2=postgres://a:two@h/d"]
         );
+        let mut extractor = SecretExtractor::new("r");
+        let args = ["--header", "Authorization: Bearer x", "--header", "Accept: text/html"];
+        let args = extractor.args(args.map(str::to_owned).to_vec());
+        assert_eq!(args, ["--header", "secret://r.header", "--header", "Accept: text/html"]);
+        assert_eq!(names(&extractor.moved), ["r.header=Authorization: Bearer x"]);
         let mut moved = Vec::new();
         let env = extract_secrets("s", pairs(&[("A-TOKEN", "x"), ("A_TOKEN", "y")]), &mut moved);
         let headers = extract_secrets("s", pairs(&[("a_token", "Basic a")]), &mut moved);

@@ -2,7 +2,7 @@
 
 use muster_core::{
     secret_source,
-    secret_text::{is_auth_scheme, is_secret_name, is_secret_value, without_embedded},
+    secret_text::{is_auth_scheme, is_secret_name, is_secret_value, without_inner},
 };
 
 /// The secret part of a value, if there is one: the whole value, or what follows the scheme of an
@@ -20,8 +20,8 @@ pub fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     if is_secret_name(name) || is_secret_value(value) {
         return Some(bare);
     }
-    // A URL or connection string that contains a password is stored as a whole.
-    without_embedded(value).map(|_| value)
+    // A URL, connection string or document that contains a secret is stored as a whole.
+    without_inner(value).map(|_| value)
 }
 
 #[cfg(test)]
@@ -39,6 +39,7 @@ mod tests {
             ("MY_PASS", "pw", Some("pw")),
             ("DATABASE_URL", "postgres://a:pw@h/d", Some("postgres://a:pw@h/d")),
             ("BLOB", "https://h/b?sig=x", Some("https://h/b?sig=x")),
+            ("HEADERS", r#"{"X-Api-Key":"k"}"#, Some(r#"{"X-Api-Key":"k"}"#)),
             ("DATABASE_URL", "postgres://h/d", None),
             ("--api-key", "k", Some("k")),
             ("TOKEN", "${TOKEN}", None),

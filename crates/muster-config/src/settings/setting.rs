@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use muster_core::{
     fields::{EMPTY, FALSE, FieldDefault, FieldType, NONE},
     secret::Secret,
+    secret_text::without_embedded,
     value::Value,
 };
 use serde_json::Value as Json;
@@ -212,15 +213,17 @@ impl Setting for String {
     }
 
     fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
-        reader.text(node)
+        let text = reader.text(node)?;
+        Some(if without_embedded(&self).is_some_and(|shown| shown == text) { self } else { text })
     }
 
     fn value(&self) -> Value {
         Value::Text(self.clone())
     }
 
+    /// Without the password in a URL.
     fn view(&self) -> Json {
-        Json::from(self.as_str())
+        Json::from(without_embedded(self).unwrap_or_else(|| self.clone()))
     }
 }
 

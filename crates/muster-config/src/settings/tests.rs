@@ -129,11 +129,12 @@ fn what_is_unknown_is_warned_about_and_what_is_wrong_refused() {
 
 #[test]
 fn secrets_are_hidden_and_survive_an_update() {
-    let file = "aggregator: {oauth: {server: {dex: {clientSecret: s3cret}}}}";
+    let file = "aggregator: {oauth: {server: {dex: {clientSecret: s3cret}, storage: {valkey: {url: 'redis://:s3cret@h'}}}}}";
     let settings = parse(file).unwrap().value;
     let shown = settings.view().to_string();
     assert!(shown.starts_with(r#"{"Aggregator":{"Port":8090,"Host":"localhost","#), "{shown}");
     assert!(shown.contains(r#""ClientSecret":"[REDACTED]""#), "{shown}");
+    assert!(shown.contains("redis://[REDACTED]@h"), "{shown}");
     assert!(!shown.contains("s3cret"));
     let aggregator = &settings.aggregator;
     let update = aggregator.view().to_string();

@@ -108,12 +108,19 @@ fn validate_names_mistakes_that_load() {
 #[test]
 fn secrets_of_servers_are_not_shown() {
     let file = json!({"type": "stdio", "command": "server", "autoStart": false,
-        "args": ["--url=https://h.example/x?a=1&sig=canary-4", "--password", "canary-5"],
+        "args": ["--url=https://h.example/x?a=1&sig=canary-4", "--password", "canary-5",
+            "--header", "Authorization: Bearer canary-6"],
         "env": {"MY_PASS": "canary-1", "DATABASE_URL": "postgres://ada:canary-2@db.example/x",
-            "SENTRY_DSN": "https://canary-3@sentry.example/1", "MODE": "plain"}})
+            "SENTRY_DSN": "https://canary-3@sentry.example/1", "MODE": "plain",
+            "HEADERS": "{\"X-Api-Key\": \"canary-7\"}"}})
     .to_string();
-    let gateway = Gateway::start(&[("mcpservers/secretive.yaml", &file)], &[]);
+    let config = "aggregator: {port: 0}\nclis: {bundled: none}\n\
+                  replicas: {valkey: {url: 'redis://:canary-8@valkey.example'}}\n";
+    let files = [("mcpservers/secretive.yaml", file.as_str()), ("config.yaml", config)];
+    let gateway = Gateway::start(&files, &[]);
     let session = gateway.session();
+    let settings = gateway.call_tool(&session, "core_config_get", json!({})).to_string();
+    assert!(settings.contains("valkey.example") && !settings.contains("canary"), "{settings}");
     for tool in ["core_mcpserver_get", "core_mcpserver_list", "core_service_status"] {
         let arguments = json!({"name": "secretive", "showAll": true});
         let shown = gateway.call_tool(&session, tool, arguments).to_string();
