@@ -50,10 +50,10 @@ impl PrivateDir {
                 Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
                 created => created?,
             }
-            let lock = File::open(&path)?;
-            flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            // Another process may have removed it as stale before it was locked.
-            if path.exists() {
+            // Another process may take it for stale before it is locked, and remove it.
+            let Ok(lock) = File::open(&path) else { continue };
+            let locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+            if locked.is_ok() && path.exists() {
                 return Ok(Self { path, _lock: lock });
             }
         }
@@ -136,6 +136,35 @@ mod tests {
         let path = second.path().to_owned();
         drop(second);
         assert!(!path.exists(), "dropping removes the directory");
+    }
+
+    #[test]
+    fn processes_that_start_together_all_get_a_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let dir = PrivateDir::create_in(parent.path()).unwrap();
+                        fs::write(dir.path().join("x"), "mine").unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn directories_of_others_are_neither_used_nor_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("kept"), "").unwrap();
+        let link = parent.path().join("muster-1-0123456789abcdef");
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        let file = parent.path().join("muster-2-0123456789abcdef");
+        fs::write(&file, "").unwrap();
+        let dir = PrivateDir::create_in(parent.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(link.is_symlink() && file.exists() && elsewhere.path().join("kept").exists());
     }
 
     #[test]

@@ -293,6 +293,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         &["hostile_servers::names_of_servers_are_made_harmless"],
     ),
     (
+            "muster-exec/src/private_dir.rs::directories_of_others_are_neither_used_nor_removed",
         "a server answers for another server's resource",
         &["hostile_servers::a_resource_is_listed_once_and_answered_by_its_server"],
     ),
