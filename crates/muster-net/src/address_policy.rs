@@ -96,8 +96,10 @@ pub enum AddressClass {
 /// Cloud metadata services in ranges that would otherwise be ordinary.
 const METADATA_V4: [Ipv4Addr; 2] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
-const METADATA_V6: [Ipv6Addr; 2] = [
+const METADATA_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    // Credentials of pods.
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
 ];
 

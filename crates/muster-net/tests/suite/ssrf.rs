@@ -114,6 +114,7 @@ async fn private_networks_need_the_policy() {
         ("https://[fd12::1]:9/", true),
         ("https://169.254.169.254/", false),
         ("https://[fd00:ec2::254]/", false),
+        ("https://[fd00:ec2::23]/", false),
         ("https://100.100.100.200/", false),
         ("https://[fe80::1]/", false),
         ("https://0.0.0.0/", false),
