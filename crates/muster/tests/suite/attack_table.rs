@@ -48,7 +48,10 @@ const ATTACKS: &[(&str, &[&str])] = &[
     ),
     (
         "a rule for one OAuth client lets in another",
-        &["muster-config/src/policy/tests/callers.rs::an_entry_names_the_clients_of_logins"],
+        &[
+            "login_attacks::a_rule_for_one_client_lets_in_no_other",
+            "muster-config/src/policy/tests/callers.rs::an_entry_names_the_clients_of_logins",
+        ],
     ),
     (
         "a rule for one server's tool lets in another server's",
