@@ -5,6 +5,7 @@
 
 mod choice;
 mod clis;
+mod secret_files;
 mod setting;
 mod token_exchange;
 

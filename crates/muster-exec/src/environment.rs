@@ -53,10 +53,11 @@ impl Environment {
         }
     }
 
-    /// Sets the files and folders that hold secrets of the gateway itself.
+    /// Adds files and folders that hold secrets of the gateway itself.
     #[must_use]
-    pub fn with_private_paths(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { private_paths: paths.into_iter().collect(), ..self }
+    pub fn with_private_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.private_paths.extend(paths);
+        self
     }
 
     /// The files and folders that hold secrets of the gateway itself.

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, future, process::ExitCode, time::Duration};
 
-use muster_client::env_vars;
+use muster_client::{env_vars, user_dirs};
 use muster_exec::{environment::Environment, pages};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -29,10 +29,12 @@ pub(crate) fn block_on_code(
     done
 }
 
-/// The environment that CLI definitions are expanded from.
+/// The environment that CLI definitions are expanded from. The user's configuration and state of muster are private
+/// paths, wherever they are.
 pub(crate) fn environment() -> Environment {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Environment::new(env_vars::all(), &passwd)
+    let own = [user_dirs::config(), user_dirs::state()];
+    Environment::new(env_vars::all(), &passwd).with_private_paths(own.into_iter().flatten())
 }
 
 /// Installs handlers for termination signals and returns a future that resolves at the first one. Call it before

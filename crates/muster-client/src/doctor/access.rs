@@ -192,8 +192,8 @@ fn file_findings(root: &Path, files: &Files) -> Vec<Finding> {
         read.map(|entry| entry.path()).filter(|path| path.is_file())
     };
     let config = root.join("config.yaml");
-    let mut private: Vec<PathBuf> =
-        entries("secrets").chain(secret_files(root, &files.settings)).collect();
+    let mut private = files_below(&root.join("secrets"), SECRET_DEPTH);
+    private.extend(files.settings.secret_files().map(|file| root.join(file)));
     private.extend(has_secrets(&files.settings).then(|| config.clone()));
     let servers = files.servers.values().filter(|file| has_inline_secrets(&file.server.spec));
     private.extend(servers.map(|file| file.path.clone()));
@@ -233,21 +233,23 @@ fn file_findings(root: &Path, files: &Files) -> Vec<Finding> {
     findings
 }
 
-/// The secret files that the settings name.
-fn secret_files(root: &Path, settings: &Settings) -> impl Iterator<Item = PathBuf> {
-    let (server, client) =
-        (&settings.aggregator.oauth.server, &settings.aggregator.oauth.mcp_client);
-    let named = [
-        &client.client_secret_file,
-        &server.dex.client_secret_file,
-        &server.google.client_secret_file,
-        &server.registration_token_file,
-        &server.encryption_key_file,
-        &server.storage.valkey.password_file,
-        &settings.replicas.valkey.password_file,
-        &settings.replicas.encryption_key_file,
-    ];
-    named.into_iter().filter(|name| !name.is_empty()).map(|name| root.join(name))
+/// How deep files of secrets may be in their folder: `NAMESPACE/NAME/KEY`, and one more.
+const SECRET_DEPTH: usize = 4;
+
+/// The files in a folder and the folders below it.
+fn files_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if depth > 1 {
+                found.extend(files_below(&path, depth - 1));
+            }
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// Whether the settings contain secrets instead of references to files.
@@ -360,6 +362,7 @@ mod tests {
         write("key", "k", 0o640);
         write("secrets/read", "x", 0o644);
         write("secrets/kept", "x", 0o600);
+        write("secrets/dex/client/secret", "x", 0o644);
         write(
             "mcpservers/secret.yaml",
             "url: 'https://h.example/mcp'\nheaders: {X-Api-Key: k}\n",
@@ -391,6 +394,7 @@ mod tests {
             "key",
             "mcpservers/embedded.yaml",
             "mcpservers/secret.yaml",
+            "secrets/dex/client/secret",
             "secrets/read",
         ];
         let mut expected: Vec<(&str, String)> =

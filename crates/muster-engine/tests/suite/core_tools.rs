@@ -52,7 +52,7 @@ async fn the_scenarios_of_definitions() {
             json!({"name": "s"}),
             "",
             &[
-                r#"{"name":"s","type":"stdio","command":"echo","args":["test"],"registeredBy":"default-user","state":"Stopped"}"#,
+                r#"{"name":"s","type":"stdio","command":"echo","args":["test"],"registeredBy":"default-user","state":"Stopped","since":""#,
             ],
         ),
         (

@@ -48,17 +48,46 @@ impl Home {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        for folder in [".ssh", ".docker", "project/src", "elsewhere/keys", "other/.aws", "state"] {
+        for folder in [
+            ".ssh",
+            ".docker",
+            "project/src",
+            "project/backup/.ssh",
+            "mounted/.aws",
+            "elsewhere/keys",
+            "other/.aws",
+            "state",
+            "kube",
+            "config/gh",
+        ] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for file in [".ssh/id_ed25519", ".docker/config.json", "project/a", "state/tokens.json"] {
+        for file in [
+            ".ssh/id_ed25519",
+            ".docker/config.json",
+            "project/a",
+            "state/tokens.json",
+            "project/backup/.ssh/id_ed25519",
+            "mounted/.aws/credentials",
+            "mounted/.aws/task.json",
+            "kube/one",
+            "kube/two",
+            "config/gh/hosts.yml",
+        ] {
             fs::write(root.join(file), "secret").unwrap();
         }
         symlink(root.join(".ssh"), root.join("project/link")).unwrap();
         symlink(root.join(".ssh/id_ed25519"), root.join("project/file-link")).unwrap();
         symlink(root.join("elsewhere/keys"), root.join(".gnupg")).unwrap();
         let passwd = format!("other:x:1:1::{}/other:/bin/sh\n", root.display());
-        let variables = [("HOME".to_owned(), root.display().to_string())];
+        let at = |name: &str| root.join(name).display().to_string();
+        let variables = [
+            ("HOME", root.display().to_string()),
+            ("KUBECONFIG", format!("{}::relative:{}", at("kube/one"), at("kube/two"))),
+            ("XDG_CONFIG_HOME", at("config")),
+            ("HISTFILE", "/dev/null".to_owned()),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value));
         let environment = Environment::new(variables, &passwd)
             .with_private_paths([root.join("state"), root.join("not-yet/secret")]);
         Self { dir, root, environment }
@@ -107,7 +136,20 @@ fn paths_to_credentials_are_refused() {
         ("read", json!({"path": "/proc/self/environ"})),
         ("read", json!({"path": "/proc/1/environ"})),
         ("read", json!({"path": "/proc/self/root~/.ssh/id_ed25519"})),
+        ("read", json!({"path": "~/not-there/../.ssh/id_ed25519"})),
+        ("read", json!({"path": "../not-there/../.ssh/id_ed25519", "directory": "~/project"})),
+        ("read", json!({"path": "~/.SSH/id_ed25519"})),
+        ("read", json!({"path": "~/project/backup/.ssh/id_ed25519"})),
+        ("read", json!({"path": "~/mounted/.aws/credentials"})),
+        ("read", json!({"path": "~/kube/one"})),
+        ("read", json!({"path": "~/kube/two"})),
+        ("read", json!({"path": "~/config/gh/hosts.yml"})),
+        ("read", json!({"path": "~/.local/state/muster/gateways/8090.json"})),
+        ("read", json!({"path": "/dev/tty"})),
+        ("read", json!({"path": "/dev/full"})),
+        ("read", json!({"path": "../full", "directory": "/dev/shm"})),
         ("search", json!({"pattern": "x", "path": "~/.ssh"})),
+        ("search", json!({"pattern": "x", "path": "~/config"})),
         ("search", json!({"pattern": "x", "path": "~"})),
         ("search", json!({"pattern": "x", "path": "/"})),
         ("search", json!({"pattern": "x", "path": "/proc"})),
@@ -124,9 +166,12 @@ fn paths_to_credentials_are_refused() {
     let allowed = [
         ("read", json!({"path": "~/project/a"})),
         ("read", json!({"path": "~/.sshd"})),
+        ("read", json!({"path": "~/mounted/.aws/task.json"})),
         ("read", json!({"path": "~"})),
         ("read", json!({"path": "/etc/hostname", "lines": 3})),
         ("read", json!({"path": "/proc/cpuinfo"})),
+        ("read", json!({"path": "/dev/null"})),
+        ("read", json!({"path": "~/kube/three"})),
         ("read", json!({"input": "~/.ssh/id_ed25519"})),
         ("read", json!({"directory": "~"})),
         ("search", json!({"pattern": ".ssh", "directory": "~/project"})),
@@ -159,6 +204,10 @@ fn refusals_name_the_file_and_the_store() {
         "`~/project/file-link` belongs to `~/.ssh`, which holds credentials, and this CLI does not open such files"
     );
     assert_eq!(
+        home.refusal(&config, "read", json!({"path": "/dev/full"})).unwrap(),
+        "`/dev/full` is a device, and this CLI does not open devices"
+    );
+    assert_eq!(
         told("search", json!({"pattern": "x", "path": "~"})),
         "`~` contains `~/.ssh`, which holds credentials, and this CLI does not search such folders; name a folder below it"
     );
@@ -175,7 +224,8 @@ fn every_store_is_in_the_reference() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md");
     let page = fs::read_to_string(page).unwrap();
     let in_home = super::IN_HOME.iter().map(|store| format!("`~/{store}`"));
-    let stores = in_home.chain(super::OF_THE_SYSTEM.iter().map(|store| format!("`{store}`")));
+    let others = super::OF_THE_SYSTEM.iter().chain(super::IN_VARIABLES).chain(super::IN_ANY_FOLDER);
+    let stores = in_home.chain(others.map(|store| format!("`{store}`")));
     for store in stores {
         assert!(page.contains(&store), "{store}");
     }

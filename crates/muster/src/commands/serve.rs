@@ -175,7 +175,7 @@ async fn serve(
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
         timing: cluster.timing(),
         executions: cluster.executions(),
-        ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root()))
+        ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root(), &settings))
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);

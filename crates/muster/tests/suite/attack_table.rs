@@ -260,12 +260,19 @@ const ATTACKS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a link in an untrusted folder leads a bundled tool to keys of the user, or a device shows what is typed",
+        &["credential_files::credentials_are_reached_neither_by_links_nor_by_searches"],
+    ),
+    (
+        "an agent reads the secrets of servers, or becomes an operator, with files of the gateway",
+        &["credential_files::a_gateway_does_not_show_its_own_secrets"],
+    ),
+    (
         "an agent reads keys and tokens of the user with a bundled tool",
         &[
             "credential_files::no_argument_of_a_bundled_tool_names_credentials",
             "credential_files::credentials_are_reached_neither_by_links_nor_by_searches",
             "credential_files::filters_of_jq_see_no_secrets_and_open_no_files",
-            "credential_files::a_gateway_does_not_show_its_own_secrets",
             "muster-exec/src/credential_files/tests.rs::paths_to_credentials_are_refused",
         ],
     ),
@@ -286,6 +293,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         &[
             "processes::stored_outputs_are_removed_with_the_server_and_stale_ones_by_the_next",
             "muster-exec/src/private_dir.rs::a_directory_is_private_and_stale_ones_are_removed",
+            "muster-exec/src/private_dir.rs::directories_of_others_are_neither_used_nor_removed",
             "disclosure::what_a_gateway_stores_is_private",
             "muster-engine/src/events/tests.rs::what_happened_is_found_newest_first",
             "disclosure::the_history_of_the_repl_is_private",
@@ -296,7 +304,6 @@ const ATTACKS: &[(&str, &[&str])] = &[
         &["hostile_servers::names_of_servers_are_made_harmless"],
     ),
     (
-            "muster-exec/src/private_dir.rs::directories_of_others_are_neither_used_nor_removed",
         "a server answers for another server's resource",
         &["hostile_servers::a_resource_is_listed_once_and_answered_by_its_server"],
     ),

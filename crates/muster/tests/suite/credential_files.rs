@@ -1,6 +1,11 @@
 //! No bundled tool opens a file that holds credentials.
 
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{
+    fs,
+    io::{Write as _, stderr},
+    os::unix::fs::symlink,
+    process::Command,
+};
 
 use muster_core::cli::{CredentialFiles, Param, ParamType, Placement};
 use serde_json::{Map, Value, json};
@@ -18,8 +23,10 @@ fn home() -> Folder {
     let folder = Folder::new(&[("mine.txt", "mine\n")]);
     fs::create_dir(folder.file(".ssh")).unwrap();
     fs::create_dir(folder.file("project")).unwrap();
+    fs::create_dir(folder.file("other")).unwrap();
     fs::write(folder.file(".ssh/id_ed25519"), SECRET).unwrap();
     symlink(folder.file(".ssh/id_ed25519"), folder.file("project/key")).unwrap();
+    fs::write(folder.file("other/key"), "not a key\n").unwrap();
     folder
 }
 
@@ -90,10 +97,17 @@ fn credentials_are_reached_neither_by_links_nor_by_searches() {
         ("files_search", json!({"pattern": "KEY", "directory": at("project"), "path": ".."})),
         ("files_diff", json!({"old": ".", "new": "project", "recursive": true})),
         ("files_head", json!({"path": "/proc/self/environ"})),
+        ("files_read_lines", json!({"path": "not-there/../.ssh/id_ed25519"})),
     ] {
         let said = said(&mut client, tool, arguments.clone());
         assert!(said.contains(REFUSED) && !said.contains(SECRET), "{tool} {arguments}: {said}");
     }
+    // An untrusted folder may contain links.
+    let folders = json!({"old": "project", "new": "other", "recursive": true});
+    let differing = said(&mut client, "files_diff", folders);
+    assert!(differing.contains("symbolic link") && !differing.contains(SECRET), "{differing}");
+    let terminal = said(&mut client, "files_head", json!({"path": "/dev/tty"}));
+    assert!(terminal.contains("is a device"), "{terminal}");
     for (tool, arguments, expected) in [
         ("files_head", json!({"path": "mine.txt"}), "mine"),
         ("files_list", json!({"path": "."}), ".ssh"),
@@ -107,6 +121,8 @@ fn credentials_are_reached_neither_by_links_nor_by_searches() {
 #[test]
 fn filters_of_jq_see_no_secrets_and_open_no_files() {
     if Command::new("jq").arg("--version").output().is_err() {
+        let test = "filters_of_jq_see_no_secrets_and_open_no_files";
+        writeln!(stderr(), "skipped: {test}: jq is not installed").unwrap();
         return;
     }
     let folder = home();
@@ -123,6 +139,7 @@ fn filters_of_jq_see_no_secrets_and_open_no_files() {
     for filter in [
         format!("import \"config\" as $c {{search: \"{directory}\"}}; $c"),
         format!("include # x\n\"config\" {{search: \"{directory}\"}}; ."),
+        format!("import @text \"config\" as $c {{search: \"{directory}\"}}; $c"),
     ] {
         let said = eval(&filter);
         assert!(said.contains("pattern") && !said.contains("SECRET"), "{said}");
@@ -132,22 +149,33 @@ fn filters_of_jq_see_no_secrets_and_open_no_files() {
 
 #[test]
 fn a_gateway_does_not_show_its_own_secrets() {
-    let gateway = Gateway::start(
+    let gateway = Gateway::start_by(
+        "XDG_STATE_HOME=/elsewhere exec \"$0\" \"$@\"",
         &[
-            ("config.yaml", "aggregator: {port: 0}\n"),
+            ("config.yaml", "aggregator: {port: 0, oauth: {mcpClient: {clientSecretFile: key}}}\n"),
             ("mcpservers/s.yaml", "command: 'true'\nenv: {API_KEY: canary}\nautoStart: false\n"),
+            ("secrets/token", "canary\n"),
             ("notes.txt", "not secret\n"),
         ],
-        &[],
     );
     let session = gateway.session();
     let head = |name: &str| {
         let path = gateway.folder.file(name).display().to_string();
         gateway.call_tool(&session, "cli_files_head", json!({ "path": path })).to_string()
     };
-    for file in ["config.yaml", "mcpservers/s.yaml", "tokens.json", "state/events"] {
+    for file in [
+        "config.yaml",
+        "mcpservers/s.yaml",
+        "secrets/token",
+        "tokens.json",
+        "state/events",
+        "/elsewhere/muster/gateways/8090.json",
+    ] {
         let said = head(file);
         assert!(said.contains(REFUSED) && !said.contains("canary"), "{file}: {said}");
     }
+    // The file of the client secret is relative to the directory of the process.
+    let key = gateway.call_tool(&session, "cli_files_head", json!({"path": "key"})).to_string();
+    assert!(key.contains(REFUSED), "{key}");
     assert!(head("notes.txt").contains("not secret"));
 }

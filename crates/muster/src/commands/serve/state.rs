@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use muster_client::user_dirs;
+use muster_config::settings::Settings;
 use muster_engine::state_folder::{GatewayOwner, OwnError, Ownership, StateFolder};
 use muster_exec::{environment::Environment, private_dir::PrivateDir};
 
@@ -12,6 +13,7 @@ use crate::{error::CommandError, output::shell_quoted, process};
 /// Files and folders of a configuration directory that may hold secrets.
 const SECRET_FILES: &[&str] = &[
     "config.yaml",
+    "secrets",
     "mcpservers",
     "clis",
     "services",
@@ -50,12 +52,14 @@ impl GatewayState {
         }
     }
 
-    /// The environment of commands. The state folder and the configuration files that may hold secrets are private
-    /// paths, but not the whole configuration directory, which may also hold a project.
-    pub(super) fn environment(&self, config: &Path) -> Environment {
+    /// The environment of commands. The state folder, the configuration files that may hold secrets and the secret files
+    /// that the settings name are private paths, but not the whole configuration directory, which may also hold a project.
+    pub(super) fn environment(&self, config: &Path, settings: &Settings) -> Environment {
         let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
         let files = SECRET_FILES.iter().map(|file| config.join(file));
-        process::environment().with_private_paths(files.chain([self.path().to_owned()]))
+        let named = settings.secret_files().filter_map(|file| std::path::absolute(file).ok());
+        process::environment()
+            .with_private_paths(files.chain(named).chain([self.path().to_owned()]))
     }
 
     /// The path of the folder.
