@@ -57,7 +57,10 @@ ENCODER = None
 def described(tool):
     """The text of a tool that the gateway embeds."""
     split = lambda name: " ".join(re.split(r"[^A-Za-z0-9]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name))).strip()
-    words = " ".join((tool["description"] or "").split())
+    squeezed = lambda text: re.sub(r"[\W_]+", "", text).lower()
+    description = tool["description"] or ""
+    # A description that only repeats the name is left out.
+    words = "" if squeezed(description) == squeezed(tool["name"]) else " ".join(description.split())
     return f"{split(tool['name'])}. {split(tool['server'])}. {words}"[:360]
 
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{clauses::clauses, search::Place};
+use super::{clauses::clauses, search::Place, words::repeats_name};
 
 /// The number of characters of a description that are embedded; more hardly change the vector.
 const LONGEST: usize = 360;
@@ -66,8 +66,9 @@ pub(crate) fn nearness(a: &[f32], b: &[f32]) -> f32 {
     rest + lanes.iter().sum::<f32>()
 }
 
-/// The text that is embedded for a tool: its name, server and description.
+/// The text that is embedded for a tool: its name, server and description, unless that only repeats the name.
 pub fn described(server: &str, tool: &str, description: &str) -> String {
+    let description = if repeats_name(description, tool) { "" } else { description };
     let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = format!("{}. {}. {words}", split(tool), split(server));
     text.chars().take(LONGEST).collect()
@@ -89,7 +90,16 @@ fn split(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{nearness, split};
+    use super::{described, nearness, split};
+
+    #[test]
+    fn a_description_that_repeats_the_name_is_not_embedded() {
+        let bare = described("shop", "list_orders", "");
+        for description in ["list_orders", "List orders.", " list-Orders "] {
+            assert_eq!(described("shop", "list_orders", description), bare);
+        }
+        assert!(described("shop", "list_orders", "List all orders").ends_with("List all orders"));
+    }
 
     #[test]
     fn vectors_of_any_length_are_compared() {

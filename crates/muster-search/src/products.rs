@@ -300,6 +300,8 @@ mod tests {
         let tags = &["google"];
         let tagged = Document { name: "sheets_read", tags, ..Document::default() };
         assert_eq!(absent("add a row in google sheets", tagged), [""; 0]);
+        let long = format!("{} Docker or Google Sheets", "Counts sheep. ".repeat(200));
+        assert_eq!(absent("docker ps", described(&long)), [""; 0]);
         // What it takes is not what it is about.
         let parameters =
             &[Parameter { name: "docker_image", description: "As on Docker or OneDrive" }];

@@ -105,6 +105,19 @@ fn full_names_and_aliases_are_names() {
 }
 
 #[test]
+fn a_description_that_repeats_the_name_adds_nothing() {
+    let score = |description| {
+        let shop = [tool("list_orders", description), tool("send_mail", "Sends a mail")];
+        let index = Index::default().with("shop", &shop);
+        index.search("list the orders of today", EVERYTHING, 1).hits[0].score
+    };
+    for description in ["list_orders", "List Orders"] {
+        assert_eq!(score(description).to_bits(), score("").to_bits(), "{description}");
+    }
+    assert!(score("Lists all orders") > score(""));
+}
+
+#[test]
 fn hits_say_why() {
     let index = index();
     let answer = index.search("repo temprature forec glob", EVERYTHING, 10);

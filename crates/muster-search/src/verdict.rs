@@ -276,6 +276,12 @@ fn mentions(part: &Part, document: u32, terms: &[Vec<u32>], mention: Mention) ->
     let is_about = |field| matches!(field, DocumentField::Server | DocumentField::Tag);
     let rest: Vec<&[u32]> =
         terms.iter().map(Vec::as_slice).filter(|readings| !is_in(readings, &is_about)).collect();
+    // The positions of words are kept for the beginning of a description only, and a single word needs none.
+    if let ([one], Mention::Near) = (rest.as_slice(), mention) {
+        let is_taken =
+            |field| matches!(field, DocumentField::Parameter | DocumentField::ParameterText);
+        return is_in(one, &|field| !is_taken(field));
+    }
     let words = part.shard.words(document);
     let has = |words: &[u32], readings: &[u32]| words.iter().any(|word| readings.contains(word));
     match mention {

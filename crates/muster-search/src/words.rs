@@ -126,6 +126,12 @@ pub(super) fn squeezed(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
+/// Whether a description only repeats the name, as some do where a description is required.
+pub(super) fn repeats_name(description: &str, name: &str) -> bool {
+    // Separators at most double the length; longer descriptions, which are most, are not compared.
+    description.len() <= 2 * name.len() + 2 && squeezed(description) == squeezed(name)
+}
+
 /// The words of a query that look like names of tools.
 pub(super) fn identifiers(query: &str) -> impl Iterator<Item = &str> {
     query

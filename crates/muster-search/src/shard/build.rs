@@ -44,7 +44,7 @@ impl Build {
         self.texts.push(self.words.len() as u32);
         let name = self.read(document.name);
         let name = if name.is_empty() { self.read_everything(document.name) } else { name };
-        // A title or an alias that repeats the name adds nothing.
+        // A title, an alias or a description that repeats the name adds nothing.
         let new = |term: &u32| !name.contains(term);
         let mut many = |texts: &[&str]| -> Vec<u32> {
             texts.iter().flat_map(|text| self.read(text)).filter(new).collect()
@@ -53,7 +53,8 @@ impl Build {
         let alias = many(document.aliases);
         let tag = many(document.tags);
         let server = self.read(document.server);
-        let description = self.read(document.description);
+        let repeats_name = words::repeats_name(document.description, document.name);
+        let description = if repeats_name { Vec::new() } else { self.read(document.description) };
         let (mut parameter, mut parameter_text) = (Vec::new(), Vec::new());
         for one in document.parameters.iter().take(MOST_WORDS) {
             parameter.extend(self.read(one.name));
