@@ -225,8 +225,11 @@ fn filter_tools_by_query() {
 
 #[test]
 fn doubt_is_said_in_words() {
+    // Among very few tools, a word that none of them has outweighs all others.
+    let sheep = (0..20).map(|n| plain("farm", &format!("sheep_{n}"), "Counts sheep", CORE_SCHEMA));
+    let gateway = gateway().with_tools("farm", sheep.collect(), "{}");
     let found = |query: &str| {
-        let found = gateway().json("filter_tools", &json!({"query": query}).to_string());
+        let found = gateway.json("filter_tools", &json!({"query": query}).to_string());
         let terms = found["unmatched_terms"].as_array().cloned().unwrap_or_default();
         let terms: Vec<&str> = terms.iter().filter_map(Value::as_str).collect();
         let note = found["note"].as_str().unwrap_or_default();
@@ -246,11 +249,8 @@ fn doubt_is_said_in_words() {
         found("order pizza"),
         r#"no_such_tool  ["order", "pizza"] nothing matches; try fewer or other words, or see list_tools"#
     );
-    let page = gateway().json("filter_tools", r#"{"query":"read a file", "limit": 1}"#);
-    assert_eq!(
-        page["note"],
-        "1 of 2 tools that share words with the query; for the next ones pass offset=1"
-    );
+    let page = gateway.json("filter_tools", r#"{"query":"read a file", "limit": 1}"#);
+    assert_eq!(page["note"], "1 of 2 tools that share words with the query; for the next ones pass offset=1");
 }
 
 #[test]
@@ -274,6 +274,15 @@ fn core_tools_are_found_only_where_they_are_asked_for() {
     {
         let asked = gateway.json("filter_tools", &json!({"query": query}).to_string());
         assert_eq!(asked["total"], total, "{query}: {asked}");
+    }
+    // By itself, `core` is a word like others.
+    for query in ["core vitals of services", "the core of the services", "services at the core"] {
+        let asked = gateway.json("filter_tools", &json!({"query": query}).to_string());
+        assert_eq!(asked["total"], 1, "{query}: {asked}");
+    }
+    for query in ["core", "core tools", "the core service list"] {
+        let asked = gateway.json("filter_tools", &json!({"query": query}).to_string());
+        assert!(asked.to_string().contains("core_service_list"), "{query}: {asked}");
     }
     let operator = Caller { role: Role::Operator, ..Caller::local() };
     let call = tool_call("filter_tools", r#"{"query":"list services"}"#);

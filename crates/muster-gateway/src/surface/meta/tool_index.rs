@@ -164,7 +164,7 @@ impl ToolIndex {
                 .then(|| listed.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| listed.index());
-        let asks_for_core = asks_for_core(question.text);
+        let asks_for_core = asks_for_core(question.text, listed);
         let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             state.policy.shows(entry) && admit(source, entry)
         };
@@ -211,14 +211,29 @@ fn names_server(word: &str, listed: &CatalogSnapshot) -> bool {
     })
 }
 
-/// Whether a query asks for the gateway's own tools, by the name of one or by their prefix. Otherwise only operators
-/// find them ([`core_matches`]).
-fn asks_for_core(query: &str) -> bool {
+/// Whether a query asks for the gateway's own tools: by the name of one, by their prefix before a word of their names, or
+/// by the name of the gateway. Otherwise only operators find them ([`core_matches`]).
+fn asks_for_core(query: &str, listed: &CatalogSnapshot) -> bool {
     let separates = |sign: char| !sign.is_alphanumeric() && sign != '_';
-    query
-        .split(separates)
-        .map(str::to_lowercase)
-        .any(|word| ["core", "muster"].contains(&&*word) || word.starts_with("core_"))
+    let words = query.split(separates).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
+    // By itself, `core` is a word like others: "core web vitals", "the core of the module".
+    let is_prefix = |at: usize| match words.get(at + 1) {
+        Some(next) => ["tool", "tools"].contains(&&**next) || names_core_tool(next, listed),
+        None => at == 0,
+    };
+    words.iter().enumerate().any(|(at, word)| match word.as_str() {
+        "muster" => true,
+        "core" => is_prefix(at),
+        word => word.starts_with("core_"),
+    })
+}
+
+/// Whether a word is part of the name of one of the gateway's own tools, in the singular or the plural.
+fn names_core_tool(word: &str, listed: &CatalogSnapshot) -> bool {
+    let names = |part: &str| part == word || word.strip_suffix('s') == Some(part);
+    let core = listed.sorted().filter(|entry| is_core(entry));
+    core.into_iter().any(|entry| entry.name.as_str().split('_').skip(1).any(names))
 }
 
 /// The number of matches that are ordered together.
