@@ -32,6 +32,7 @@ mod read_tool;
 mod run_steps;
 pub(super) mod tool_index;
 pub(super) mod unavailable;
+mod unavailable_products;
 mod unknown_arguments;
 
 use std::sync::{Arc, RwLock, Weak};

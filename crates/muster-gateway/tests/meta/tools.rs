@@ -250,7 +250,7 @@ fn doubt_is_said_in_words() {
         r#"no_such_tool  ["order", "pizza"] nothing matches; try fewer or other words, or see list_tools"#
     );
     let page = gateway.json("filter_tools", r#"{"query":"read a file", "limit": 1}"#);
-    assert_eq!(page["note"], "1 of 2 tools that share words with the query; for the next ones pass offset=1");
+    assert_eq!(page["note"], "1 of 2 ranked tools; for the next ones pass offset=1");
 }
 
 #[test]
@@ -377,6 +377,66 @@ fn a_product_that_is_not_here_is_named() {
     assert_eq!(found["absent_products"], json!(["Jira"]));
     assert_eq!(found["tools"][0]["name"], "x_hub_create_issue", "the nearest are listed");
     assert_eq!(found["note"], "nothing here is Jira; the nearest is hub; no tool mentions `jira`");
+}
+
+#[test]
+fn a_search_with_filters_says_nothing_about_the_others() {
+    let note = |arguments: &Value| {
+        let found = gateway().json("filter_tools", &arguments.to_string());
+        found["note"].as_str().unwrap().to_owned()
+    };
+    for filter in [json!({"server": "hub"}), json!({"pattern": "x_hub_*"})] {
+        let mut asked = json!({"query": "read an issue in Jira"});
+        asked.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());
+        assert_eq!(
+            note(&asked),
+            "nothing that passes the filters is Jira; the nearest is hub; \
+             no tool that passes the filters mentions `read`, `jira`"
+        );
+    }
+    assert_eq!(
+        note(&json!({"query": "write an issue", "server": "files"})),
+        "no tool that passes the filters mentions `issue`"
+    );
+}
+
+#[test]
+fn a_search_at_a_server_that_is_not_here_says_so() {
+    let note = |arguments: Value| {
+        let found = gateway().json("filter_tools", &arguments.to_string());
+        found["note"].as_str().map(ToOwned::to_owned)
+    };
+    for (server, expect) in [
+        ("HUB", None),
+        ("file", Some("there is no server `file`; did you mean `files`?")),
+        ("jira", Some("there is no server `jira`; there are `core`, `files`, `hub`")),
+    ] {
+        for arguments in [json!({"server": server}), json!({"server": server, "query": "issue"})] {
+            assert_eq!(note(arguments).as_deref(), expect, "{server}");
+        }
+    }
+}
+
+#[test]
+fn a_page_behind_the_last_tool_says_so() {
+    for arguments in [json!({"offset": 5}), json!({"offset": 2, "query": "read a file"})] {
+        let found = gateway().json("filter_tools", &arguments.to_string());
+        let total = found["total"].as_u64().unwrap();
+        let note = found["note"].as_str().unwrap();
+        let what = if arguments.get("query").is_some() { "ranked tools" } else { "matches" };
+        assert_eq!(note, format!("there are {total} {what}; pass a smaller offset"));
+    }
+}
+
+#[test]
+fn texts_that_are_too_long_are_refused() {
+    let long = "a ".repeat(10_000);
+    for key in ["query", "pattern", "description_filter"] {
+        assert_eq!(
+            gateway().text("filter_tools", &json!({key: long}).to_string()),
+            format!("!{key} must have at most 16384 bytes, not 20000")
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Servers that are down: named in every list and search, with the tools they had.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     call::Caller,
@@ -107,6 +107,60 @@ fn lists_and_searches_name_the_server_and_its_tools() {
     let several = gateway.json("describe_tool", r#"{"names":["x_sqlite_query","x_nope"]}"#);
     assert_eq!(several["not_found"], json!(["x_nope"]));
     assert_eq!(several["unavailable"], down);
+}
+
+#[test]
+fn a_product_of_an_unavailable_server_is_not_called_absent() {
+    let gateway = gateway();
+    gateway.change(|state| {
+        let mut absent = BTreeMap::clone(&state.absent);
+        for server in ["jira-cloud", "microsoft_teams"] {
+            let start = format!("x_{server}_");
+            absent.insert(start, self::absent(server, ServerCondition::AuthRequired));
+        }
+        state.absent = Arc::new(absent);
+    });
+    let found = |query: &str| {
+        let found = gateway.json("filter_tools", &json!({"query": query}).to_string());
+        let tools = found["tools"].as_array().unwrap().len();
+        let [verdict, note] =
+            ["verdict", "note"].map(|key| found[key].as_str().unwrap().to_owned());
+        (verdict, found["absent_products"].clone(), note, tools)
+    };
+    for (query, verdict, absent, note, tools) in [
+        (
+            "drop an issue in Jira",
+            "unsure",
+            Value::Null,
+            "`jira-cloud` may have it, but is unavailable; no tool clearly matches; the nearest are listed",
+            1,
+        ),
+        (
+            "send invitations in Microsoft Teams",
+            "unsure",
+            Value::Null,
+            "`microsoft_teams` may have it, but is unavailable; nothing matches; try fewer",
+            0,
+        ),
+        (
+            "drop an issue in Jira and a page in Notion",
+            "unsure",
+            json!(["Notion"]),
+            "`jira-cloud` may have it, but is unavailable; nothing here is Notion; the nearest is sqlite",
+            1,
+        ),
+        (
+            "drop a page in Notion",
+            "no_such_tool",
+            json!(["Notion"]),
+            "nothing here is Notion; the nearest is sqlite",
+            1,
+        ),
+    ] {
+        let found = found(query);
+        assert_eq!((&*found.0, &found.1, found.3), (verdict, &absent, tools), "{query}");
+        assert!(found.2.starts_with(note), "{query}: {}", found.2);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `filter_tools`: finds tools by keywords and meaning, or by patterns.
 
 mod reply;
+mod unknown_server;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,6 +26,7 @@ use super::{
     page::{Bounds, Page, echo},
     tool_index::{self, Shown},
     unavailable::Unavailable,
+    unavailable_products,
 };
 use crate::dispatch::GatewaySnapshot;
 
@@ -32,6 +34,9 @@ use crate::dispatch::GatewaySnapshot;
 const DEFAULT_LIMIT: usize = 5;
 /// The default budget of a reply with schemas.
 const WITH_SCHEMAS: usize = 6_000;
+/// The longest query or pattern, in bytes. It is searched on the thread that serves the request, and only its first words
+/// count.
+const MAX_TEXT: usize = 16 * 1024;
 
 pub(super) const TOOL: MetaTool = MetaTool {
     name: "filter_tools",
@@ -113,9 +118,9 @@ impl Filter {
             Effect::parse(&word.to_lowercase()).ok_or_else(unknown)
         });
         Ok(Self {
-            query: given.text_only("query")?,
-            pattern: given.text_only("pattern")?,
-            description: given.text_only("description_filter")?,
+            query: text(given, "query")?,
+            pattern: text(given, "pattern")?,
+            description: text(given, "description_filter")?,
             of: Of {
                 server: given.text_only("server")?,
                 category: given.text_only("category")?,
@@ -161,8 +166,9 @@ impl Filter {
                 let rest = passing.iter().skip(self.bounds.offset).map(|shown| (*shown, None));
                 (Page::of(rest, passing.len(), self.bounds, budget, full, short), None)
             }
-            Passing::Ranked(ranked) => {
-                let judgement = Judgement::of(&ranked);
+            Passing::Ranked(mut ranked) => {
+                let down = unavailable_products::take(state, &mut ranked);
+                let judgement = Judgement::of(&ranked, down);
                 let total = ranked.total;
                 let found = ranked.found.iter().skip(self.bounds.offset);
                 let best = ranked.found.iter().map(|found| found.score).fold(0.0, f32::max);
@@ -179,7 +185,18 @@ impl Filter {
                 (Page::of(rest, total, self.bounds, budget, full, short), Some(judgement))
             }
         };
-        let reply = FilterReply { filter: self, total_tools, page, judgement, unavailable, remark };
+        let server = self.of.server.as_deref().filter(|_| page.total == 0);
+        let listed = index.listed(state);
+        let wrong_filter = server.and_then(|server| unknown_server::said(state, listed, server));
+        let reply = FilterReply {
+            filter: self,
+            total_tools,
+            page,
+            judgement,
+            unavailable,
+            wrong_filter,
+            remark,
+        };
         Outcome::text(reply.within(budget))
     }
 
@@ -219,12 +236,17 @@ impl Filter {
         // One more than the page, to see whether there is a next page.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
         let question = tool_index::Question {
-            is_unfiltered: glob.is_none() && wanted.is_none() && self.of == Of::default(),
+            is_unfiltered: !self.is_filtered(),
             text: query,
             meant: cx.meant.as_ref().map(|(meaning, _)| meaning),
             embeddings: cx.meant.as_ref().map(|(_, embeddings)| embeddings),
         };
         Passing::Ranked(index.search(state, &question, admit, limit))
+    }
+
+    /// Whether there are filters besides the query.
+    fn is_filtered(&self) -> bool {
+        self.pattern.is_some() || self.description.is_some() || self.of != Of::default()
     }
 
     fn folded(&self, text: &str) -> String {
@@ -256,6 +278,17 @@ impl Of {
     fn labelled(&self, entry: &ToolEntry) -> bool {
         let found = entry.labels().and_then(|raw| labels(&raw).ok()).unwrap_or_default();
         self.labels.iter().all(|(name, value)| found.get(name) == Some(value))
+    }
+}
+
+/// A text that is not too long, or the error.
+fn text(given: &MetaArguments<'_>, key: &str) -> Result<Option<String>, String> {
+    match given.text_only(key)? {
+        Some(text) if text.len() > MAX_TEXT => {
+            let length = text.len();
+            Err(format!("{key} must have at most {MAX_TEXT} bytes, not {length}"))
+        }
+        text => Ok(text),
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         budget::Budget,
-        page::{Page, echo, shortened},
+        page::{Bounds, Page, echo, shortened},
         tool_index::summary,
         unavailable::Unavailable,
     },
@@ -33,6 +33,8 @@ pub(super) struct FilterReply<'a> {
     /// The search's own judgement of its matches.
     pub(super) judgement: Option<Judgement>,
     pub(super) unavailable: Unavailable,
+    /// What is wrong with the filters, if no tool can pass them.
+    pub(super) wrong_filter: Option<String>,
     /// A note for a reply without another.
     pub(super) remark: Option<&'static str>,
 }
@@ -47,10 +49,13 @@ pub(super) struct Judgement {
     absent_products: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nearest_servers: Vec<String>,
+    /// The unavailable servers that may have a product that the query names.
+    #[serde(skip)]
+    servers_down: Vec<String>,
 }
 
 impl Judgement {
-    pub(super) fn of(ranked: &RankedTools<'_>) -> Self {
+    pub(super) fn of(ranked: &RankedTools<'_>, servers_down: Vec<String>) -> Self {
         // To the caller a tool's name is one word, so its parts are not reported as unmatched.
         let is_named = |word: &str| {
             let mut named = ranked.found.iter().filter(|found| found.is_named);
@@ -66,8 +71,9 @@ impl Judgement {
             SearchVerdict::NoSuchTool { .. } => MatchVerdict::NoSuchTool,
         };
         let absent_products = ranked.absent_products.clone();
+        let nearest_servers = Vec::new();
         let mut judgement =
-            Self { verdict, unmatched_terms, absent_products, nearest_servers: Vec::new() };
+            Self { verdict, unmatched_terms, absent_products, nearest_servers, servers_down };
         if verdict == MatchVerdict::Found {
             return judgement;
         }
@@ -81,26 +87,34 @@ impl Judgement {
         judgement
     }
 
-    /// Explains the doubts about the matches, if there are any.
-    fn doubt(&self) -> Option<String> {
+    /// Explains the doubts about the matches, if there are any. With filters, only some tools were searched.
+    fn doubt(&self, is_filtered: bool) -> Option<String> {
+        let (no_tool, nothing) = match is_filtered {
+            true => ("no tool that passes the filters", "nothing that passes the filters"),
+            false => ("no tool", "nothing here"),
+        };
         let unmatched = match self.unmatched_terms.as_slice() {
             [] => String::new(),
-            words => format!("; no tool mentions `{}`", words.join("`, `")),
+            words => format!("; {no_tool} mentions `{}`", words.join("`, `")),
         };
         match (self.verdict, self.absent_products.as_slice()) {
-            (MatchVerdict::NoSuchTool, _) if self.nearest_servers.is_empty() => None,
-            (MatchVerdict::NoSuchTool, []) => Some(format!(
-                "no tool matches; see whether one of the nearest does it, or say it in other words{unmatched}"
-            )),
             (_, [_, ..]) => {
                 let products = self.absent_products.join(" or ");
                 let nearest = self.nearest_servers.first();
                 let nearest = nearest.map(|server| format!("; the nearest is {server}"));
                 let nearest = nearest.unwrap_or_default();
-                Some(format!("nothing here is {products}{nearest}{unmatched}"))
+                Some(format!("{nothing} is {products}{nearest}{unmatched}"))
             }
-            (MatchVerdict::Unsure, _) => {
-                Some(format!("no tool clearly matches; the nearest are listed{unmatched}"))
+            (MatchVerdict::NoSuchTool | MatchVerdict::Unsure, [])
+                if self.nearest_servers.is_empty() =>
+            {
+                None
+            }
+            (MatchVerdict::NoSuchTool, []) => Some(format!(
+                "{no_tool} matches; see whether one of the nearest does it, or say it in other words{unmatched}"
+            )),
+            (MatchVerdict::Unsure, []) => {
+                Some(format!("{no_tool} clearly matches; the nearest are listed{unmatched}"))
             }
             (MatchVerdict::Found, []) => unmatched.strip_prefix("; ").map(str::to_owned),
         }
@@ -173,6 +187,11 @@ pub(super) fn item(state: &GatewaySnapshot, (shown, scored): Found<'_>, detail: 
     })
 }
 
+/// Whether a page begins behind the last item.
+const fn page_is_behind(page: &Page, offset: usize) -> bool {
+    page.total > 0 && offset >= page.total
+}
+
 impl FilterReply<'_> {
     /// The reply within the budget: items are dropped first, then remarks.
     pub(super) fn within(mut self, budget: Budget) -> String {
@@ -212,18 +231,29 @@ impl FilterReply<'_> {
 
     fn note(&self, budget: Budget) -> Option<String> {
         let mut notes = Vec::new();
-        notes.extend(self.judgement.as_ref().and_then(Judgement::doubt));
+        let judgement = self.judgement.as_ref();
+        match &self.wrong_filter {
+            Some(wrong) => notes.push(wrong.clone()),
+            None => notes.extend(judgement.and_then(|one| one.doubt(self.filter.is_filtered()))),
+        }
         if self.page.total == 0 && notes.is_empty() {
             notes.push(self.nothing(budget));
         }
-        if self.page.total == 0 && !self.unavailable.is_empty() {
+        let down = judgement.map(|judgement| judgement.servers_down.as_slice()).unwrap_or_default();
+        if !down.is_empty() {
+            notes.insert(0, format!("`{}` may have it, but is unavailable", down.join("` or `")));
+        } else if self.page.total == 0 && !self.unavailable.is_empty() {
             notes.push("a server that is unavailable may have it".to_owned());
         }
         let what = match self.judgement {
-            Some(_) => "tools that share words with the query",
+            Some(_) => "ranked tools",
             None => "matches",
         };
         notes.extend(self.page.note(what, ""));
+        let Bounds { offset, .. } = self.filter.bounds;
+        if page_is_behind(&self.page, offset) {
+            notes.push(format!("there are {} {what}; pass a smaller offset", self.page.total));
+        }
         if notes.is_empty() {
             notes.extend(self.remark.map(str::to_owned));
         }
