@@ -111,6 +111,8 @@ pub struct Excerpt {
     pub note: String,
     /// The next page, if there is one.
     pub next: Option<NextPage>,
+    /// Whether a path was given and selects nothing.
+    pub selects_nothing: bool,
 }
 
 impl StoredOutput {
@@ -135,7 +137,7 @@ impl StoredOutput {
             }
             ExcerptRequest { count: true, .. } => {
                 let note = format!("{} lines, {} bytes", self.lines, self.bytes);
-                Ok(Excerpt { text: self.lines.to_string(), note, next: None })
+                Ok(Excerpt { text: self.lines.to_string(), note, next: None, ..Excerpt::default() })
             }
             ExcerptRequest { tail: Some(lines), .. } => self.tail(*lines, budget),
             look => self.page(look, budget),
@@ -206,7 +208,7 @@ impl StoredOutput {
             }
             _ => format!("bytes {start} to {end} of {}", self.bytes),
         };
-        Ok(Excerpt { text: piece.to_owned(), note, next })
+        Ok(Excerpt { text: piece.to_owned(), note, next, ..Excerpt::default() })
     }
 
     fn tail(&self, lines: usize, budget: usize) -> io::Result<Excerpt> {
@@ -222,7 +224,7 @@ impl StoredOutput {
         let last = begins.and_then(|(at, _)| whole.get(at + 1..)).unwrap_or(whole);
         let text = token_estimate::suffix(last, budget).to_owned();
         let note = format!("the end of {} lines, {} bytes", self.lines, self.bytes);
-        Ok(Excerpt { text, note, next: None })
+        Ok(Excerpt { text, note, next: None, ..Excerpt::default() })
     }
 }
 

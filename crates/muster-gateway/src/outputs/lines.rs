@@ -136,7 +136,12 @@ impl<'a> Window<'a> {
                 Some(_) => format!("{} of {lines} lines match", self.found),
                 None => format!("{lines} lines"),
             };
-            return Excerpt { text: self.found.to_string(), note, next: None };
+            return Excerpt {
+                text: self.found.to_string(),
+                note,
+                next: None,
+                ..Excerpt::default()
+            };
         }
         // Matches are shown in full if all of them fit.
         let mut written = self.written(|line| &line.long);
@@ -152,7 +157,7 @@ impl<'a> Window<'a> {
             Some(_) => format!("{} of {lines} lines match", self.found),
             None => self.range(written.len(), next.is_some(), lines),
         };
-        Excerpt { text: written.concat(), note, next }
+        Excerpt { text: written.concat(), note, next, ..Excerpt::default() }
     }
 
     /// The lines that fit; at least the beginning of one.

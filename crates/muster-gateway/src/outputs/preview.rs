@@ -48,6 +48,11 @@ impl Preview {
         Ok(Self { beginning: piece(0)?, end, shape: structure })
     }
 
+    /// The shape of JSON within `room` tokens, if there is some.
+    pub fn shape_within(&self, room: usize) -> Option<String> {
+        Some(self.shape.as_ref()?.within(room))
+    }
+
     /// The beginning and the end of text, then the shape of JSON, within `room` tokens.
     pub fn within(&self, room: usize) -> String {
         let Some(shape) = &self.shape else { return self.text(room) };

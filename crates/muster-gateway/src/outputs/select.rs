@@ -152,7 +152,12 @@ impl StoredOutput {
             })?,
             _ => length = 1,
         }
-        Ok(Excerpt { text: length.to_string(), note: "1 selected".to_owned(), next: None })
+        Ok(Excerpt {
+            text: length.to_string(),
+            note: "1 selected".to_owned(),
+            next: None,
+            ..Excerpt::default()
+        })
     }
 
     pub(super) fn first_byte(&self, range: &Range<u64>) -> io::Result<Option<u8>> {
@@ -185,7 +190,7 @@ impl StoredOutput {
         let next =
             (more && !piece.is_empty()).then(|| NextPage::Offset(skipped + piece.len() as u64));
         let note = format!("1 selected, {} bytes as written", range.end - range.start);
-        Ok(Excerpt { text: piece.to_owned(), note, next })
+        Ok(Excerpt { text: piece.to_owned(), note, next, ..Excerpt::default() })
     }
 
     pub(super) fn part(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {
@@ -202,8 +207,9 @@ impl StoredOutput {
         grep: Option<&LinePattern>,
         budget: usize,
     ) -> Result<Excerpt, String> {
+        let selects_nothing = found.is_empty();
         if !look.is_by_line() {
-            return Ok(whole(found, look, budget));
+            return Ok(Excerpt { selects_nothing, ..whole(found, look, budget) });
         }
         let lines = match found {
             [Value::String(text)] => text.clone(),
@@ -211,8 +217,9 @@ impl StoredOutput {
             [value @ Value::Object(_)] => serde_json::to_string_pretty(value).unwrap_or_default(),
             all => all.iter().map(|value| line_of(value) + "\n").collect(),
         };
-        lines::excerpt(lines.as_bytes(), look, grep, budget, &self.stop)
-            .map_err(|error| format!("`{}`: {error}", self.handle))
+        let excerpt = lines::excerpt(lines.as_bytes(), look, grep, budget, &self.stop)
+            .map_err(|error| format!("`{}`: {error}", self.handle))?;
+        Ok(Excerpt { selects_nothing, ..excerpt })
     }
 }
 
@@ -335,7 +342,7 @@ fn whole(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
             found => found.len(),
         };
         let note = format!("{} selected", found.len());
-        return Excerpt { text: inside.to_string(), note, next: None };
+        return Excerpt { text: inside.to_string(), note, next: None, ..Excerpt::default() };
     }
     let text = match found {
         [Value::String(text)] => text.clone(),
@@ -348,7 +355,7 @@ fn whole(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
     let next =
         (piece.len() < rest.len()).then_some(NextPage::Offset((skipped + piece.len()) as u64));
     let note = format!("{} selected, {} bytes", found.len(), text.len());
-    Excerpt { text: piece.to_owned(), note, next }
+    Excerpt { text: piece.to_owned(), note, next, ..Excerpt::default() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Projections: the part of a result that a call requests.
 
-use muster_core::call::Outcome;
+use muster_core::{call::Outcome, token_estimate};
 use muster_gateway::surface::discovery::DiscoverySurface;
 use serde_json::{Value, json};
 
@@ -42,12 +42,36 @@ fn only_the_part_that_is_selected_is_returned() {
     assert_eq!(call(json!({"select": "$.people[7].name"}))[0], "name 7");
     assert_eq!(call(json!({"select": "$.people[?@.id > 997].id"}))[0], "[998,999]");
     assert_eq!(call(json!({"select": "$.people[*].name", "head": 2}))[0], "name 0\nname 1\n");
+    for (filter, ids) in [
+        ("search(@.name, ' 99[89]')", "[998,999]"),
+        ("match(@.name, 'name 7')", "7"),
+        ("length(@.name) == 6 && @.id > 8", "9"),
+    ] {
+        assert_eq!(call(json!({"select": format!("$.people[?{filter}].id")}))[0], ids, "{filter}");
+    }
     let matches = call(json!({"select": "$.people[*].name", "grep": "99$"}));
     assert_eq!(matches[0].lines().count(), 10);
     assert!(
         matches[1].starts_with("[10 of 1000 lines match; all of it: get_output"),
         "{matches:?}"
     );
+}
+
+#[test]
+fn a_path_that_selects_nothing_is_answered_with_the_shape() {
+    let gateway = gateway(&people(1_000));
+    for (path, head) in [("$.items[*].name", json!(null)), ("$.poeple[?@.id == 7]", json!(2))] {
+        let call = json!({"name": "t", "select": path, "head": head});
+        let shown = texts(&gateway, &call);
+        let shape =
+            "; the result has this shape: {\"people\":[{\"id\":0,\"name\":\"name 0\",\"bio\":\"xxx";
+        assert!(shown[1].contains(shape), "{path}: {shown:?}");
+        assert!(
+            shown[1].contains("1000 items in all") && shown[1].contains("get_output"),
+            "{shown:?}"
+        );
+        assert!(token_estimate::estimate(&shown[1]) < 250, "{shown:?}");
+    }
 }
 
 #[test]
@@ -117,7 +141,7 @@ fn a_projection_keeps_to_the_budget() {
     let gateway = gateway(&quotes);
     let call = json!({"name": "t", "select": "$.list", "max_tokens": 1_000});
     let text = gateway.text("call_tool", &call.to_string());
-    assert!(muster_core::token_estimate::estimate(&text) <= 1_100, "{}", text.len());
+    assert!(token_estimate::estimate(&text) <= 1_100, "{}", text.len());
     let shown = texts(&gateway, &call);
     assert_eq!(next_call(&shown[1])["path"], "$.list", "{shown:?}");
 }
@@ -134,7 +158,7 @@ fn what_surrounds_a_projection_keeps_to_the_budget() {
         let mut call = json!({"name": "t", "max_tokens": 300});
         call.as_object_mut().unwrap().extend(projection.as_object().unwrap().clone());
         let text = gateway.text("call_tool", &call.to_string());
-        assert!(muster_core::token_estimate::estimate(&text) <= 330, "{text}");
+        assert!(token_estimate::estimate(&text) <= 330, "{text}");
         let shown = texts(&gateway, &call);
         assert!(shown[0].contains("get_output") && shown[1].starts_with(expect), "{shown:?}");
     }

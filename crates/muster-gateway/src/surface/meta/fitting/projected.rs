@@ -19,10 +19,12 @@ use super::{
 use crate::{
     background_job::{self, StopSignal},
     dispatch::is_error,
-    outputs::{StoredOutput, excerpt::Excerpt},
+    outputs::{StoredOutput, excerpt::Excerpt, preview::Preview},
     surface::meta::{budget::Budget, projection::Projection},
 };
 
+/// The tokens of the shape of a result in which a path selects nothing: enough to correct the path.
+const SHAPE: usize = 150;
 /// The cost of the note beside an excerpt.
 const NOTE: usize = 80;
 /// How often an excerpt is shortened until it fits: escapes may make it longer than its text.
@@ -150,7 +152,7 @@ impl Fitting<'_> {
                     return self.in_place_of_excerpt(reply, stored, why);
                 }
             };
-            reply.note = Some(note(&excerpt, &stored, projection));
+            reply.note = Some(note(&excerpt, &stored, projection, room));
             reply.preview = Some(excerpt.text);
             let cost = reply.cost();
             if cost <= self.budget.0 {
@@ -193,12 +195,23 @@ impl Fitting<'_> {
 }
 
 /// The note about an excerpt: the whole that it is part of, and the calls to read more.
-fn note(excerpt: &Excerpt, stored: &StoredOutput, projection: &Projection) -> String {
+fn note(excerpt: &Excerpt, stored: &StoredOutput, projection: &Projection, room: usize) -> String {
     let (handle, note) = (&stored.handle, &excerpt.note);
+    if let Some(shape) = shape(excerpt, stored, room) {
+        return format!(
+            "[{note}; the result has this shape: {shape}; all of it: get_output {{\"handle\":\"{handle}\"}}]"
+        );
+    }
     let next = excerpt.next.as_ref().map(|next| {
         let more = projection.next_page(handle, next);
         format!("; for more: get_output {more}")
     });
     let next = next.unwrap_or_default();
     format!("[{note}{next}; all of it: get_output {{\"handle\":\"{handle}\"}}]")
+}
+
+/// The shape of a result in which a path selects nothing. The caller wrote the path before it saw a result.
+fn shape(excerpt: &Excerpt, stored: &StoredOutput, room: usize) -> Option<String> {
+    let room = if excerpt.selects_nothing { SHAPE.min(room / 2) } else { return None };
+    Preview::read(stored, room).ok()?.shape_within(room)
 }
