@@ -4,7 +4,7 @@ use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
 use muster_config::workflow::WorkflowLines;
 use muster_core::name::BackendName;
-use muster_gateway::dispatch::GatewaySnapshot;
+use muster_gateway::{dispatch::GatewaySnapshot, surface::meta::is_meta_tool};
 use muster_workflow::{
     Workflow, WorkflowSpec,
     check::{self, CheckEnvironment, ToolStatus, check},
@@ -233,6 +233,11 @@ impl Surroundings<'_> {
     /// Why a tool cannot be called, or the names that are similar to it.
     fn missing(&self, name: &str) -> ToolStatus<'static> {
         if let Some((reason, hint)) = unavailable_tools::reason(self.state, name) {
+            return ToolStatus::Unavailable { reason, hint };
+        }
+        if is_meta_tool(name) {
+            let reason = "it is a meta-tool".to_owned();
+            let hint = "name the tool itself, as call_tool takes it".to_owned();
             return ToolStatus::Unavailable { reason, hint };
         }
         if self.looked_for.get() == 0 {

@@ -31,6 +31,8 @@ const MAX_DEFINITION: usize = 64 * 1024;
 /// The maximum number of steps, including nested ones.
 const MAX_STEPS: usize = 100;
 
+/// A step, for errors.
+const EXAMPLE: &str = r#"{"id":"a","tool":"x_github_get_issue","args":{"number":7}}"#;
 /// The number of unknown tools for which similar names are searched.
 const MAX_SEARCHES: usize = 3;
 
@@ -132,10 +134,11 @@ fn read(request: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
     if text.len() > MAX_DEFINITION {
         return Err(format!("the steps are larger than {} KiB", MAX_DEFINITION / 1024));
     }
+    // The arguments are JSON, so only their depth can prevent reading them.
     let Ok(Json::Object(mut given)) = serde_json::from_str(text) else {
-        return Err("steps argument is required".to_owned());
+        return Err("the steps are nested too deeply".to_owned());
     };
-    let input = match given.remove("input") {
+    let input = match given.remove("input").map(unquoted) {
         None | Some(Json::Null) => JsonObject::new(),
         Some(Json::Object(input)) => match input.iter().find(|(_, value)| value.is_null()) {
             Some((name, _)) => {
@@ -148,6 +151,9 @@ fn read(request: &RawValue) -> Result<(WorkflowSpec, JsonObject), String> {
     for (key, steps) in &mut given {
         if ["steps", "onFailure", "on_failure"].contains(&key.as_str()) {
             repair(steps);
+            if !steps.is_array() && !steps.is_null() {
+                return Err(format!("{key} must be a list such as [{EXAMPLE}]"));
+            }
         }
     }
     let mut named = given.clone();
@@ -192,11 +198,30 @@ fn repair(steps: &mut Json) {
                 step.insert(right.to_owned(), value);
             }
         }
+        call_its_tool(step);
         for group in ["forEach", "for_each"] {
             let inner = step.get_mut(group).and_then(|group| group.get_mut("steps"));
             inner.into_iter().for_each(repair);
         }
         step.get_mut("parallel").into_iter().for_each(repair);
+    }
+}
+
+/// An object that is written as JSON text.
+fn unquoted(value: Json) -> Json {
+    let inside = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+    inside.filter(Json::is_object).unwrap_or(value)
+}
+
+/// Takes the call out of a step that wraps it in `call_tool`, unless it says more than the name and arguments of the tool.
+fn call_its_tool(step: &mut JsonObject) {
+    let is_wrapped = step.get("tool").is_some_and(|tool| tool == "call_tool");
+    let Some(Json::Object(call)) = step.get("args").filter(|_| is_wrapped) else { return };
+    let is_plain = call.keys().all(|key| ["name", "arguments"].contains(&key.as_str()));
+    if let (Some(tool @ Json::String(_)), true) = (call.get("name").cloned(), is_plain) {
+        let args = call.get("arguments").cloned();
+        step.insert("tool".to_owned(), tool);
+        step.insert("args".to_owned(), args.unwrap_or_else(|| json!({})));
     }
 }
 

@@ -82,9 +82,22 @@ async fn only_the_output_comes_back() {
 async fn without_an_output_the_last_result_comes_back() {
     let rig = rig().await;
     let steps = json!([{"id": "a", "tool": "x_a_list"}, {"id": "b", "name": "x_a_get", "arguments": {"id": 1}}]);
-    let text = run(&rig, json!({"steps": steps.to_string()})).await;
+    let text = run(&rig, json!({"steps": steps.to_string(), "input": r#"{"n":1}"#})).await;
     let result: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&result["name"], &result["items"]), (&json!("Ada"), &Value::Null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_taken_out_of_call_tool() {
+    let rig = rig().await;
+    let call = json!({"name": "x_a_get", "arguments": {"id": 1}});
+    let steps = json!([
+        {"id": "a", "tool": "call_tool", "args": {"name": "x_a_list"}},
+        {"id": "b", "name": "call_tool", "arguments": call},
+    ]);
+    let text = run(&rig, json!({"steps": steps})).await;
+    assert!(text.contains("Ada"), "{text}");
+    assert_eq!(rig.fake.called(), ["list {}", r#"get {"id":1}"#]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,12 +121,30 @@ async fn loops_and_conditions_as_in_a_file() {
 async fn what_is_wrong_keeps_all_of_it_from_running() {
     let rig = rig().await;
     let step = |tool: &str, args: Value| json!({"id": "a", "tool": tool, "args": args});
+    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let many: Vec<Value> =
         (0..101).map(|n| json!({"id": format!("s{n}"), "tool": "x_a_list"})).collect();
     let later = json!([{"id": "a", "tool": "x_a_list"}, {"id": "b", "tool": "x_a_get", "args": {"id": "{{ .results.c.id }}"}}]);
     for (request, expect) in [
         (json!({}), "E: nothing ran: steps argument is required"),
         (json!({"steps": []}), "E: nothing ran: workflow must have at least one step"),
+        (json!({"steps": "x_a_list"}), "E: nothing ran: steps must be a list such as [{"),
+        (
+            json!({"steps": [step("x_a_list", json!({}))], "onFailure": {}}),
+            "E: nothing ran: onFailure must be a list such as [{",
+        ),
+        (
+            json!({"steps": [step("x_a_list", json!({"deep": deep}))]}),
+            "E: nothing ran: the steps are nested too deeply",
+        ),
+        (
+            json!({"steps": [step("filter_tools", json!({}))]}),
+            "E: nothing ran: steps.0.tool: `filter_tools` cannot be called: it is a meta-tool\nhint: name the tool",
+        ),
+        (
+            json!({"steps": [step("call_tool", json!({"name": "x_a_list", "head": 1}))]}),
+            "E: nothing ran: steps.0.tool: `call_tool` cannot be called: it is a meta-tool\nhint: name the tool",
+        ),
         (json!({"steps": [{"tool": "x_a_list"}]}), "E: nothing ran: steps: step 0: id is required"),
         (json!({"steps": many}), "E: nothing ran: 101 steps are more than 100"),
         (json!({"steps": [step("x_a_lst", json!({}))]}), "E: nothing ran: steps.0.tool: "),

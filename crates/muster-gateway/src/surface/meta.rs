@@ -82,6 +82,11 @@ const TOOLS: &[&MetaTool] = &[
     &get_output::TOOL,
 ];
 
+/// Whether a name is that of a meta-tool, which no other tool or workflow can call.
+pub fn is_meta_tool(name: &str) -> bool {
+    name == read_tool::TOOL.name || TOOLS.iter().any(|tool| tool.name == name)
+}
+
 /// The number of cached indexes: each caller may have its own snapshot.
 const MAX_INDEXES: usize = 16;
 
