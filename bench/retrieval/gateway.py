@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Runs the tool-search sets through a gateway, with its core tools present, and our own honest set.
 
-    bench/retrieval/gateway.py MUSTER --data ../shared/retrieval [--only SET,...] [--words] [--speed] [--check]
+    bench/retrieval/gateway.py MUSTER --data ../shared/retrieval [--only SET,...] [--clis] [--words] [--speed] [--check]
 
-MUSTER is the program. Each set becomes CLI configs, one per server, in a temporary folder; a gateway serves them on its pipes,
-the first search makes it embed them, and when the vectors are in their file the questions are asked with `filter_tools`.
-`--words` switches the model off. `--speed` measures in place of the sets: the time of a search over HTTP without the model, the
+MUSTER is the program. Each set becomes MCP servers, which this script serves over HTTP; a gateway connects them and serves an agent
+on its pipes, the first search makes it embed their tools, and when the vectors are in their file the questions are asked
+with `filter_tools`. `--clis` makes CLI configs of the sets, whose names of tools have to be unique: equal ones get their server as a
+prefix, and only top-level arguments are kept. `--words` switches the model off. `--speed` measures in place of the sets: the time of a search over HTTP without the model, the
 memory after it, and the memory with the model. `honest` is `honest/questions.tsv`: questions over real tools, half of which have no answer.
 A figure below its gate gives exit status 1 with `--check`. Needs python3, nothing else.
 """
-import argparse, collections, gzip, json, os, pathlib, re, socket, subprocess, sys, tempfile, time, zlib
+import argparse, collections, gzip, http.server, json, os, pathlib, re, socket, subprocess, sys, tempfile, threading, time, zlib
 
 import run
 
@@ -21,7 +22,7 @@ GATES = {"mcpproxy45": .87, "livemcp_step": .81, "livemcp_step_8k": .69, "metato
 RECALL = {"mcpproxy45": .93}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
 HONEST = {"false": .01, "recognised": .45, "named": .88}
-EMBEDDED = 3600
+EMBEDDED, CONNECTED = 3600, 300
 # Searches over HTTP without the model, by the number of tools: p99 in ms of ordinary and of long questions; resident MiB.
 SEARCH_MS = {10_000: (1, 5), 100_000: (4, 10)}
 SEARCH_MIB = {10_000: 60}
@@ -49,6 +50,68 @@ def arguments(schema):
         yield argument
 
 
+class Lists(http.server.BaseHTTPRequestHandler):
+    """MCP servers that only list their tools: the list at `/N` is the Nth of the HTTP server."""
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "id" not in message:
+            return self.answer(202)
+        results = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "set", "version": "1"}},
+                   "tools/list": {"tools": self.server.lists[int(self.path[1:])]}, "ping": {}}
+        result = results.get(message["method"])
+        failed = {"error": {"code": -32601, "message": "there is no such method"}}
+        reply = {"jsonrpc": "2.0", "id": message["id"], **(failed if result is None else {"result": result})}
+        self.answer(200, json.dumps(reply).encode())
+
+    def do_GET(self):
+        self.answer(405)
+
+    do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+class Hub(http.server.ThreadingHTTPServer):
+    """All servers of a set. A gateway connects them at once."""
+    request_queue_size, daemon_threads = 1024, True
+
+
+def connect(tools, config):
+    """Serves tools as MCP servers and writes their definitions; returns tool ids by the name that the gateway gives."""
+    hub = Hub(("127.0.0.1", 0), Lists)
+    threading.Thread(target=hub.serve_forever, daemon=True).start()
+    servers, ids, hub.lists = {}, {}, []
+    for tool in tools:
+        servers.setdefault(tool["server"], []).append(tool)
+    config.mkdir(parents=True)
+    names = set()
+    for number, (server, listed) in enumerate(servers.items()):
+        name = re.sub(r"[^A-Za-z0-9-]+", "-", server).strip("-")[:40] or "x"
+        while name.lower() in names:
+            name += "x"
+        names.add(name.lower())
+        definition = {"name": name, "type": "streamable-http", "url": f"http://127.0.0.1:{hub.server_port}/{number}", "protocolEra": "legacy"}
+        (config / f"{number:04}.yaml").write_text(json.dumps({**definition, "autoStart": True}))
+        hub.lists.append([{"name": slug(tool["name"]), "description": tool["description"] or "",
+                           "inputSchema": {**(tool.get("input_schema") or {}), "type": "object"}} for tool in listed])
+        for tool in listed:
+            ids[f"x_{name}_{slug(tool['name'])}"] = tool["id"]
+            # A name that begins with that of the server is not prefixed again.
+            if slug(tool["name"]).lower().startswith(name.lower()):
+                ids.setdefault(f"x_{slug(tool['name'])}", tool["id"])
+    return ids
+
+
 def write(tools, folder):
     """Writes CLI configs; returns tool ids by the name that the gateway gives."""
     counts = collections.Counter(slug(tool["name"]) for tool in tools)
@@ -59,7 +122,9 @@ def write(tools, folder):
         base, number = name, 2
         while name in ids:
             name, number = f"{base[:60]}_{number}", number + 1
-        ids[name] = tool["id"]
+        ids[f"cli_{name}"] = tool["id"]
+        if name.startswith("cli_"):
+            ids.setdefault(name, tool["id"])
         entry = {"name": name, "description": tool["description"] or tool["name"], "command": ""}
         listed = list(arguments(tool.get("input_schema")))
         servers.setdefault(tool["server"], []).append(entry | ({"args": listed} if listed else {}))
@@ -70,13 +135,13 @@ def write(tools, folder):
     return ids
 
 
-def serve(muster, tools, folder, words, aggregator, **streams):
+def serve(muster, tools, folder, words, aggregator, clis=True, **streams):
     """Starts a gateway over some tools; returns its process and tool ids by name."""
     config = folder / "config"
-    ids = write(tools, config / "clis")
+    ids = write(tools, config / "clis") if clis else connect(tools, config / "mcpservers")
     (config / "config.yaml").write_text(
         f"aggregator: {{{aggregator}}}\nclis: {{bundled: none}}\nsearch: {{model: {str(not words).lower()}}}\n")
-    env = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "MUSTER_STATE_PATH": str(folder / "state"), "MUSTER_ACCESS": "open"}
+    env = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "MUSTER_STATE_PATH": str(folder / "state")}
     return subprocess.Popen([muster, "serve", "--config-path", str(config)], env=env, text=True, **streams), ids
 
 
@@ -87,14 +152,19 @@ def resident(process):
 
 
 class Gateway:
-    """A gateway over some tools, with one client on its pipes."""
+    """A gateway over some tools, with one agent on its pipes."""
 
-    def __init__(self, muster, tools, folder, words):
+    def __init__(self, muster, tools, folder, words, clis=True):
         self.state = folder / "state"
-        self.process, self.ids = serve(muster, tools, folder, words, "transport: stdio", stdin=subprocess.PIPE,
+        self.process, self.ids = serve(muster, tools, folder, words, "transport: stdio", clis, stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.last = 0
         self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}})
+        end = time.monotonic() + CONNECTED
+        while (found := self.total("*") - self.total("core_*")) < len(tools):
+            if time.monotonic() > end:
+                raise SystemExit(f"error: the gateway has {found} of {len(tools)} tools")
+            time.sleep(.2)
         self.search("a first search")
         end = time.monotonic() + EMBEDDED
         while not words and not (self.state / "meanings/vectors").exists():
@@ -112,24 +182,33 @@ class Gateway:
                 return answer["result"]
         raise SystemExit("error: the gateway is gone")
 
+    def filter(self, **arguments):
+        return json.loads(self.ask("tools/call", {"name": "filter_tools", "arguments": arguments})["content"][0]["text"])
+
+    def total(self, pattern):
+        """The number of tools of this name."""
+        return self.filter(pattern=pattern, limit=1)["total"]
+
     def search(self, query):
         """The reply, and the ids of the tools in it; core tools have none."""
-        arguments = {"query": query, "limit": 10, "max_tokens": 20000}
-        reply = json.loads(self.ask("tools/call", {"name": "filter_tools", "arguments": arguments})["content"][0]["text"])
+        reply = self.filter(query=query, limit=10, max_tokens=20000)
         names = [tool["name"] for tool in reply["tools"]]
-        return reply, [self.ids.get(re.sub(r"^cli_", "", name), self.ids.get(name)) for name in names]
+        unknown = [name for name in names if name not in self.ids and not name.startswith("core_")]
+        if unknown:
+            raise SystemExit(f"error: no tool of the set is {unknown}")
+        return reply, [self.ids.get(name) for name in names]
 
     def close(self):
         self.process.stdin.close()
         self.process.wait(60)
 
 
-def given(muster, module, name, words):
+def given(muster, module, name, words, clis):
     """The figures of one set."""
     tools, queries = module.load(name)
     place = {tool["id"]: at for at, tool in enumerate(tools)}
     with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(muster, tools, pathlib.Path(folder), words)
+        gateway = Gateway(muster, tools, pathlib.Path(folder), words, clis)
         figures, verdicts, core = [], collections.Counter(), 0
         for query in queries:
             reply, ids = gateway.search(query["query"])
@@ -147,14 +226,14 @@ def given(muster, module, name, words):
     return mean, none * len(queries), len(queries)
 
 
-def honest(muster, words):
+def honest(muster, words, clis):
     """The honest set: real tools of servers that are held out of training, except for one very large one."""
     with gzip.open(HERE.parent.parent / "models/data/tools.jsonl.gz", "rt", encoding="utf-8") as lines:
         tools = [tool for tool in map(json.loads, lines) if zlib.crc32(tool["server"].encode()) % 12 == 0 and tool["server"] != "ncloud-mcp-server"]
     tools = [dict(tool, input_schema={"properties": {name: {} for name in tool["arguments"]}}) for tool in tools]
     counts, right = collections.defaultdict(lambda: [0, 0, 0]), [0, 0]
     with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(muster, tools, pathlib.Path(folder), words)
+        gateway = Gateway(muster, tools, pathlib.Path(folder), words, clis)
         for line in (HERE / "honest/questions.tsv").read_text(encoding="utf-8").splitlines():
             kind, wanted, query = line.split("\t")
             reply, ids = gateway.search(query)
@@ -261,6 +340,7 @@ def main():
     parser.add_argument("muster")
     parser.add_argument("--data", required=True)
     parser.add_argument("--only")
+    parser.add_argument("--clis", action="store_true")
     parser.add_argument("--words", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -272,7 +352,7 @@ def main():
     print("| set | tools | queries | R@1 | R@5 | nDCG@10 | no_such_tool | core tools in the first five | MiB resident |\n" + "|---" * 9 + "|")
     alarms = asked = 0
     for name in [name for name in wanted if name != "honest"]:
-        mean, none, count = given(os.path.abspath(args.muster), module, name, args.words)
+        mean, none, count = given(os.path.abspath(args.muster), module, name, args.words, args.clis)
         alarms, asked = alarms + none, asked + count
         if not args.words:
             failed += [f"{name}: nDCG@10 {mean['nDCG@10']:.3f} < {GATES[name]}" for _ in [0] if mean["nDCG@10"] < GATES.get(name, 0)]
@@ -280,7 +360,7 @@ def main():
     if asked:
         print(f"\nno_such_tool on answerable questions: {alarms / asked:.4f}")
     if "honest" in wanted:
-        failed += honest(os.path.abspath(args.muster), args.words)
+        failed += honest(os.path.abspath(args.muster), args.words, args.clis)
     finish(failed, args.check)
 
 
