@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::encoder::{
-    cpu, math,
+    cpu,
+    math::{self, LANES},
     matrix::{Linear, Quantised},
     weights::{ModelLoadError, Weights},
 };
@@ -112,24 +113,24 @@ impl Layer {
         ) else {
             return;
         };
-        let count = text.len();
         let factor = 1.0 / (size as f32).sqrt();
-        let (mut keys, mut values) = (vec![0.0; count * size], vec![0.0; count * size]);
-        let mut scores = vec![0.0; count];
+        let padded = text.len().next_multiple_of(LANES);
+        let (mut keys, mut values) = (vec![0.0; padded * size], vec![0.0; text.len() * size]);
+        let mut scores = vec![0.0; padded];
         for head in 0..self.sizes.heads {
             let of_head = head * size..(head + 1) * size;
-            for (at, (key, value)) in
-                key.chunks_exact(hidden).zip(value.chunks_exact(hidden)).enumerate()
-            {
-                for (dimension, one) in key.get(of_head.clone()).into_iter().flatten().enumerate() {
-                    if let Some(place) = keys.get_mut(dimension * count + at) {
+            let rows = key.chunks_exact(hidden).zip(value.chunks_exact(hidden));
+            for (at, ((key, value), copy)) in rows.zip(values.chunks_exact_mut(size)).enumerate() {
+                let block = keys.chunks_exact_mut(size * LANES).nth(at / LANES);
+                let block = block.unwrap_or_default().as_chunks_mut::<LANES>().0;
+                let key = key.get(of_head.clone()).unwrap_or_default();
+                for (place, one) in block.iter_mut().zip(key) {
+                    if let Some(place) = place.get_mut(at % LANES) {
                         *place = *one * factor;
                     }
                 }
-                if let Some(place) = values.get_mut(at * size..(at + 1) * size)
-                    && let Some(value) = value.get(of_head.clone())
-                {
-                    place.copy_from_slice(value);
+                if let Some(value) = value.get(of_head.clone()) {
+                    copy.copy_from_slice(value);
                 }
             }
             for (query, attended) in

@@ -4,7 +4,7 @@
 
 /// The number of partial sums: as many as the widest vectors hold, because sums of floating-point numbers
 /// are not reordered by the compiler.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// Added to a variance, against division by zero.
 const EPSILON: f32 = 1e-12;
 
@@ -79,7 +79,8 @@ pub(super) fn scale(sums: &[i32], factor: f32, scales: &[f32], bias: &[f32], out
 
 /// Self-attention of one row: the values, weighted by how well their keys match the query.
 ///
-/// The keys are given by dimension, the values by row.
+/// The keys are in blocks of [`LANES`], each by dimension, and the last block is filled up with zeros. The values are by row, and
+/// their number is that of the keys. `scores` has room for all blocks.
 #[inline(always)]
 pub(super) fn attend(
     query: &[f32],
@@ -88,15 +89,36 @@ pub(super) fn attend(
     scores: &mut [f32],
     output: &mut [f32],
 ) {
-    scores.fill(0.0);
-    for (one, keys) in query.iter().zip(keys.chunks_exact(scores.len())) {
-        add_scaled(scores, *one, keys);
+    let (blocks, _) = scores.as_chunks_mut::<LANES>();
+    for (sums, keys) in blocks.iter_mut().zip(keys.chunks_exact(query.len() * LANES)) {
+        *sums = weighted(query, keys.as_chunks().0.iter());
+    }
+    let rows = values.chunks_exact(query.len());
+    let count = rows.len();
+    if let Some(rest) = scores.get_mut(count..) {
+        rest.fill(f32::MIN);
     }
     softmax(scores);
-    output.fill(0.0);
-    for (share, value) in scores.iter().zip(values.chunks_exact(query.len())) {
-        add_scaled(output, *share, value);
+    let (blocks, rest) = output.as_chunks_mut::<LANES>();
+    for (at, sums) in blocks.iter_mut().enumerate() {
+        *sums = weighted(scores, rows.clone().filter_map(|row| row.as_chunks().0.get(at)));
     }
+    rest.fill(0.0);
+    for (share, row) in scores.iter().zip(rows) {
+        add_scaled(rest, *share, row.as_chunks::<LANES>().1);
+    }
+}
+
+/// The sum of vectors of [`LANES`] numbers, each times its factor. The length is fixed, so that the sums stay in registers.
+#[inline(always)]
+fn weighted<'a>(factors: &[f32], vectors: impl Iterator<Item = &'a [f32; LANES]>) -> [f32; LANES] {
+    let mut sums = [0.0; LANES];
+    for (factor, vector) in factors.iter().zip(vectors) {
+        for (sum, one) in sums.iter_mut().zip(vector) {
+            *sum += factor * one;
+        }
+    }
+    sums
 }
 
 /// Adds `factor` times a vector to another.
@@ -166,7 +188,34 @@ fn exp(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{erf, exp, largest, quantise, softmax, sum};
+    use super::{LANES, attend, erf, exp, largest, quantise, softmax, sum};
+
+    #[test]
+    fn attention_of_texts_and_heads_that_do_not_fill_the_lanes() {
+        for (count, size) in [(1, 8), (15, 32), (16, 16), (17, 40), (60, 32)] {
+            // All scores are negative, so that a place without a key, whose score is 0, would outweigh them.
+            let number = |at: usize| (at * 37 % 23) as f32 / 23.0;
+            let query: Vec<f32> = (0..size).map(|at| number(at) - 2.0).collect();
+            let key = |row: usize, at: usize| number(row * size + at + 5) + 1.0;
+            let values: Vec<f32> = (0..count * size).map(|at| number(at + 11)).collect();
+            let padded = count.next_multiple_of(LANES);
+            let mut keys = vec![0.0; padded * size];
+            for row in 0..count {
+                for at in 0..size {
+                    keys[(row / LANES * size + at) * LANES + row % LANES] = key(row, at);
+                }
+            }
+            let mut output = vec![7.0; size];
+            attend(&query, &keys, &values, &mut vec![7.0; padded], &mut output);
+            let score = |row| (0..size).map(|at| query[at] * key(row, at)).sum::<f32>();
+            let mut shares: Vec<f32> = (0..count).map(score).collect();
+            softmax(&mut shares);
+            for (at, found) in output.iter().enumerate() {
+                let expect: f32 = (0..count).map(|row| shares[row] * values[row * size + at]).sum();
+                assert!((found - expect).abs() < 1e-5, "{count}, {size}: {found}, {expect}");
+            }
+        }
+    }
 
     #[test]
     fn the_exponential_function() {
