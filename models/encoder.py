@@ -4,7 +4,7 @@ import json, re
 import numpy as np
 import torch
 from tokenizers import BertWordPieceTokenizer
-from transformers import BertConfig, BertModel
+from torch import nn
 
 LONGEST = 360  # characters of a tool's text, as in crates/muster-search/src/meaning.rs
 TOKENS = 128  # word pieces of a text, as in crates/muster-search/src/encoder/bert.rs
@@ -51,15 +51,56 @@ def read_tensors(path):
     return out
 
 
+def group(**parts):
+    module = nn.Module()
+    for name, part in parts.items():
+        module.add_module(name, part)
+    return module
+
+
+class Layer(nn.Module):
+    """Self-attention, then a feed-forward network."""
+
+    def __init__(self, hidden, inner, heads):
+        super().__init__()
+        wide = lambda: nn.Linear(hidden, hidden)
+        norm = lambda: nn.LayerNorm(hidden, eps=1e-12)
+        self.heads = heads
+        self.attention = group(self=group(query=wide(), key=wide(), value=wide()), output=group(dense=wide(), LayerNorm=norm()))
+        self.intermediate = group(dense=nn.Linear(hidden, inner))
+        self.output = group(dense=nn.Linear(inner, hidden), LayerNorm=norm())
+
+    def forward(self, states, mask):
+        inside, output = self.attention._modules["self"], self.attention.output
+        query, key, value = (part(states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (inside.query, inside.key, inside.value))
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(-2)
+        states = output.LayerNorm(output.dense(seen) + states)
+        return self.output.LayerNorm(self.output.dense(nn.functional.gelu(self.intermediate.dense(states))) + states)
+
+
+class Bert(nn.Module):
+    """BERT without its pooler and without dropout; its tensors have the names of the published model."""
+
+    def __init__(self, words, places, kinds, hidden, inner, heads, layers):
+        super().__init__()
+        table = lambda rows: nn.Embedding(rows, hidden)
+        self.embeddings = group(word_embeddings=table(words), position_embeddings=table(places), token_type_embeddings=table(kinds),
+                                LayerNorm=nn.LayerNorm(hidden, eps=1e-12))
+        self.encoder = group(layer=nn.ModuleList(Layer(hidden, inner, heads) for _ in range(layers)))
+
+    def embedded(self, ids):
+        parts = self.embeddings
+        return parts.LayerNorm(parts.word_embeddings(ids) + parts.position_embeddings.weight[:ids.shape[1]] + parts.token_type_embeddings.weight[0])
+
+
 def load(folder, device="cpu"):
     """The model and the tokenizer of a folder with config.json, vocab.txt and model.safetensors."""
     about = json.load(open(f"{folder}/config.json"))
     tensors = {k.removeprefix("bert."): v for k, v in read_tensors(f"{folder}/model.safetensors").items()}
-    about["max_position_embeddings"] = tensors["embeddings.position_embeddings.weight"].shape[0]
-    config = BertConfig(**{k: v for k, v in about.items() if k not in ("architectures", "torch_dtype", "dtype", "_name_or_path", "transformers_version")})
-    model = BertModel(config, add_pooling_layer=False)
+    rows = lambda name: tensors[f"embeddings.{name}_embeddings.weight"].shape[0]
+    model = Bert(rows("word"), rows("position"), rows("token_type"), about["hidden_size"], about["intermediate_size"],
+                 about["num_attention_heads"], about["num_hidden_layers"])
     missing, _ = model.load_state_dict(tensors, strict=False)
-    missing = [m for m in missing if not m.endswith(("position_ids", "token_type_ids"))]
     if missing:
         raise SystemExit(f"{folder}: weights are missing: {missing[:5]}")
     tokenizer = BertWordPieceTokenizer(f"{folder}/vocab.txt", lowercase=True)
@@ -78,14 +119,14 @@ def freeze(model, layers):
     return layers
 
 
-def encode(model, ids, device, frozen=0, group=0):
+def encode(model, ids, device, frozen=0, together=0):
     """The vectors of tokenised texts, of length 1.
 
-    `frozen` layers are run without a graph; texts of similar length are encoded `group` at a time, to pad less.
+    `frozen` layers are run without a graph; texts of similar length are encoded `together` at a time, to pad less.
     """
-    if group and len(ids) > group:
+    if together and len(ids) > together:
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        parts = [encode(model, [ids[i] for i in order[at:at + group]], device, frozen) for at in range(0, len(order), group)]
+        parts = [encode(model, [ids[i] for i in order[at:at + together]], device, frozen) for at in range(0, len(order), together)]
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order)] = torch.arange(len(order))
         return torch.cat(parts)[back.to(device)]
@@ -94,13 +135,13 @@ def encode(model, ids, device, frozen=0, group=0):
     table = np.zeros(mask.shape, np.int64)
     table[mask] = np.concatenate([np.asarray(i) for i in ids])
     table, mask = torch.from_numpy(table).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
-    wide = model.get_extended_attention_mask(mask, mask.shape)
+    wide = mask[:, None, None, :].bool()
     with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-        states = model.embeddings(input_ids=table)
+        states = model.embedded(table)
         for layer in model.encoder.layer[:frozen]:
-            states = layer(states, attention_mask=wide)[0]
+            states = layer(states, wide)
     for layer in model.encoder.layer[frozen:]:
-        states = layer(states, attention_mask=wide)[0]
+        states = layer(states, wide)
     weight = mask.unsqueeze(-1).float()
     return torch.nn.functional.normalize((states.float() * weight).sum(1) / weight.sum(1), dim=-1)
 

@@ -8,7 +8,7 @@
 `held` is the set of our own questions whose servers are held out of training, over the whole tool list. Columns:
 `alone` = one vector per tool, `views` = the largest cosine of three texts; `one a` and `a` = the same fused with words,
 a * words + (1 - a) * nearness.
-Needs torch, transformers, tokenizers, numpy and PyStemmer.
+Needs torch, tokenizers, numpy and PyStemmer.
 """
 import argparse, importlib.util, sys
 

@@ -8,7 +8,7 @@ of every dense layer) has dtype I8, and a vector `M.scale` of dtype F32 with one
 M[r][c] = scale[r] * int8[r][c]. Norms and biases stay F32. Only the first 128 positions are kept, since no longer text
 is encoded; the pooler, which mean pooling does not use, is left out. Tensor names are those of the published model.
 """
-import json, shutil, sys
+import json, os, shutil, sys
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from encoder import TOKENS, read_tensors
 
 def main():
     source, target = sys.argv[1:3]
+    os.makedirs(target, exist_ok=True)
     out = {}
     for name, tensor in read_tensors(f"{source}/model.safetensors").items():
         name, values = name.removeprefix("bert."), tensor.numpy()

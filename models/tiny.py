@@ -2,6 +2,8 @@
 """Writes a tiny random model and the vectors that this encoder gives for it: what the tests of muster-search compare with.
 
     python3 models/tiny.py crates/muster-search/tests/tiny
+
+Also needs transformers, which draws the weights.
 """
 import json, os, subprocess, sys, tempfile
 

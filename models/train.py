@@ -9,19 +9,25 @@ list and, where servers are known, a near sibling of the same server (a near mis
 question are masked. The weights of the last steps are averaged (an exponential mean), and the result with BASE; the
 share is chosen on the tuning sets only.
 
+`--joined N` adds N questions that join two or three of the others, with all their tools right. `--judge` adds a loss by one threshold for
+all questions, for the verdict that there is no such tool. OUT/training.json has the options, the versions and the hashes of all inputs.
+
 For a machine without a GPU: `--frozen N` leaves the embeddings and the first N layers as they are, `--pieces` shortens
 the texts, `--negatives words` takes near tools by shared words instead of embedding every list first, and `--every N`
 writes the mean so far to OUT/N every N steps.
 
 The sources `toollinkos` and `sealtools_dev` of the weak data are left out, since they are the tuning sets.
 """
-import argparse, gzip, json, os, random, shutil, struct, time
+import argparse, glob, gzip, hashlib, json, os, platform, random, shutil, struct, time
+from importlib import metadata
 
 import numpy as np
 import torch
 
 import data, encoder, evaluate
+from average import average
 
+WRITTEN_SEVERAL = 4  # how often a written question that asks for several things counts, for each joined one
 ALIKE = .85  # cosine of two tools' texts above which neither is a negative for the other's questions
 TUNING_SOURCES = ("toollinkos", "sealtools", "sealtools_dev")
 
@@ -76,7 +82,25 @@ def sources(options):
     docs = [(t["server"], t["name"], t["description"]) for t in tools]
     pairs = [(q, [place[i] for i in ids]) for q, ids in data.questions() if not any(data.held_out(tools[place[i]]["server"]) for i in ids)]
     out.append(Source("ours", docs, pairs, options.our_weight * len(pairs) ** .5))
+    if options.joined:
+        out.append(several(options, out[-2], out[-1]))
     return [s for s in out if s.weight > 0 and s.pairs]
+
+
+def several(options, *given):
+    """Questions that ask for several things: those that were written, and joined ones, over the documents of all given sources."""
+    docs, singles, written = [], [], []
+    for source in given:
+        first = len(docs)
+        docs += source.docs
+        for question, right in source.pairs:
+            right = [first + i for i in right]
+            if len(right) == 1:
+                singles.append((question, right[0], source.servers[right[0] - first]))
+            else:
+                written.append((question, right))
+    pairs = data.joined(singles, options.joined, options.seed) + WRITTEN_SEVERAL * written
+    return Source("several", docs, pairs, options.joined_weight * len(pairs) ** .5)
 
 
 class ByWords:
@@ -101,7 +125,7 @@ class ByWords:
         """(near documents, near documents of the right one's server)"""
         question, right = self.source.pairs[i]
         kinds = {self.source.kind[r] for r in right}
-        wrong = lambda d: self.source.kind[d] not in kinds and not self.alike(d, right[0])
+        wrong = lambda d: self.source.kind[d] not in kinds and not any(self.alike(d, r) for r in right)
         scores = self.ranker.scores(question)
         near = [d for d in np.argpartition(-scores, min(24, len(scores) - 1))[:24].tolist() if wrong(d)]
         server = self.source.servers[right[0]]
@@ -134,6 +158,15 @@ def mine(source, model, tokenizer, device, depth=16):
     return lambda i: (near[i], siblings[i])
 
 
+def misjudged(cosines, mask, middle, width):
+    """The loss of a judge who takes every tool that is nearer than `middle` for the right one: of the right tools and of the nearest
+    wrong ones. Without it, only differences between the tools of one question count, and a threshold for all questions means little."""
+    right = cosines.diagonal()
+    wrong = cosines.masked_fill(mask, -1).fill_diagonal_(-1).amax(1)
+    soft = torch.nn.functional.softplus
+    return soft((middle - right) / width).mean() + soft((wrong - middle) / width).mean()
+
+
 def typo(text, rng):
     """The text as typed in haste: one letter swapped, dropped or doubled."""
     at = rng.randrange(max(1, len(text) - 1))
@@ -147,6 +180,7 @@ def train(options, model, tokenizer, all_sources, mined, device, base):
     """Trains the model in place and returns the mean of the weights of the last steps."""
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
+    torch.use_deterministic_algorithms(True)
     # Without dropout: few epochs, and the states of frozen layers are the same every time.
     model.eval()
     steps, batch = options.steps, options.batch
@@ -188,10 +222,12 @@ def train(options, model, tokenizer, all_sources, mined, device, base):
         docs = [e.ids for e in tokenizer.encode_batch([source.varied(c, rng) for c in columns])]
         with torch.autocast(device, torch.bfloat16):
             a, d = (encoder.encode(model, ids, device, lower, options.group) for ids in (asked, docs))
-        scores = (a @ d.T) / options.temperature
-        scores = scores.masked_fill(torch.from_numpy(mask).to(device), -1e4)
+        cosines, mask = a @ d.T, torch.from_numpy(mask).to(device)
+        scores = (cosines / options.temperature).masked_fill(mask, -1e4)
         target = torch.arange(len(taken), device=device)
         loss = torch.nn.functional.cross_entropy(scores, target)
+        if options.judge and source.name != "several":
+            loss = loss + options.judge * misjudged(cosines, mask, options.middle, options.width)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -205,11 +241,30 @@ def train(options, model, tokenizer, all_sources, mined, device, base):
             print(f"  step {step + 1} loss {np.mean(losses[-50:]):.3f} {time.time() - started:.0f} s, {time.process_time() - cpu:.0f} s of CPU", flush=True)
         if options.every and step % options.every == options.every - 1:
             write({**base, **mean}, options, f"{options.out}/{step + 1}")
+        if step + 1 == options.stop:
+            break
     return {**base, **mean}
 
 
-def average(base, new, share):
-    return {k: (1 - share) * base[k] + share * new[k] if base[k].is_floating_point() else base[k] for k in base}
+def record(options, all_sources):
+    """Writes what a repetition needs to OUT/training.json: options, versions, and the hashes of the inputs."""
+    def digest(path):
+        return hashlib.sha256(open(path, "rb").read()).hexdigest()
+
+    inputs = [f"{options.base}/{name}" for name in ("config.json", "vocab.txt", "model.safetensors")]
+    inputs += [options.weak, options.written, f"{options.sets}/eval.py", f"{data.HERE}/data/tools.jsonl.gz"]
+    inputs += sorted(glob.glob(f"{data.HERE}/data/questions/*.tsv")) + sorted(glob.glob(f"{data.HERE}/*.py"))
+    processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")] if os.path.exists("/proc/cpuinfo") else []
+    about = {
+        "options": vars(options), "threads": torch.get_num_threads(), "instructions": torch.backends.cpu.get_cpu_capability(),
+        "processor": processor[:1], "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in ("torch", "tokenizers", "numpy", "PyStemmer")},
+        "sources": {s.name: {"documents": len(s.docs), "questions": len(s.pairs), "weight": round(s.weight, 1)} for s in all_sources},
+        "sha256": {os.path.basename(path): digest(path) for path in inputs},
+    }
+    os.makedirs(options.out, exist_ok=True)
+    with open(f"{options.out}/training.json", "w") as file:
+        json.dump(about, file, indent=1)
 
 
 def write(state, options, folder):
@@ -252,6 +307,12 @@ def main():
     parser.add_argument("--floor", type=float, default=0, help="the least share of the learning rate")
     parser.add_argument("--mean", type=float, default=0, help="what the mean of the weights keeps at each step")
     parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--stop", type=int, default=0, help="the last step, if it is not the last one of the schedule")
+    parser.add_argument("--joined", type=int, default=0, help="how many questions that ask for several things are made of others")
+    parser.add_argument("--joined-weight", type=float, default=1.0)
+    parser.add_argument("--judge", type=float, default=0, help="the weight of the loss by a threshold that is the same for all questions")
+    parser.add_argument("--middle", type=float, default=.45, help="that threshold, a cosine")
+    parser.add_argument("--width", type=float, default=.05, help="how sharp it is")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--seed", type=int, default=19)
     options = parser.parse_args()
@@ -261,7 +322,8 @@ def main():
     model, tokenizer = encoder.load(options.base, device)
     base = {k: v.clone() for k, v in model.state_dict().items()}
     all_sources = sources(options)
-    print({s.name: (len(s.docs), len(s.pairs), round(s.weight)) for s in all_sources})
+    print({s.name: (len(s.docs), len(s.pairs), round(s.weight)) for s in all_sources}, flush=True)
+    record(options, all_sources)
     if options.negatives == "words":
         kit = evaluate.evaluator(options.sets)
         mined = {s.name: ByWords(s, kit) for s in all_sources}

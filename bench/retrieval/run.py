@@ -12,7 +12,10 @@ Needs cargo and python3, nothing else: of the evaluator only its loader and its 
 import argparse, importlib.util, json, os, random, re, subprocess, sys, types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TUNED_ON = ["sealtools_dev", "toollinkos"]
+TUNED_ON = ["sealtools_dev", "toollinkos", "held", "joined"]
+# Our own questions of servers that are held out of training: as they are, and two or three joined to one that asks for several things.
+OWN = ("held", "joined")
+JOINED = 385
 # nDCG@10 of the best ranker without a model in RESULTS.md (row d+): not to be fallen behind.
 GATES = {"mcpproxy45": .705, "livemcp_step": .766, "livemcp_step_8k": .641, "metatool_multi": .671}
 # The same with a model, and its recall at 5.
@@ -62,6 +65,20 @@ def described(tool):
     # A description that only repeats the name is left out.
     words = "" if squeezed(description) == squeezed(tool["name"]) else " ".join(description.split())
     return f"{split(tool['name'])}. {split(tool['server'])}. {words}"[:360]
+
+
+def own(name):
+    """Tools and queries of `held` or `joined`. One server with two thirds of the tools is left out."""
+    sys.path.insert(0, os.path.join(ROOT, "models"))
+    import data
+    tools = [tool for tool in data.tools().values() if data.held_out(tool["server"]) and tool["server"] != "ncloud-mcp-server"]
+    tools = [dict(tool, input_schema={"properties": {argument: {} for argument in tool["arguments"]}}) for tool in tools]
+    place = {tool["id"]: at for at, tool in enumerate(tools)}
+    questions = [(text, ids) for text, ids in data.questions() if all(i in place for i in ids)]
+    if name == "joined":
+        singles = [(text, ids[0], tools[place[ids[0]]]["server"]) for text, ids in questions if len(ids) == 1]
+        questions = data.joined(singles, JOINED, SEED)
+    return tools, [{"query": text, "relevant": ids, "g": [[place[i]] for i in ids], "gain": [1] * len(ids)} for text, ids in questions]
 
 
 def build(*names, crate="muster-search"):
@@ -138,7 +155,7 @@ def abstention(program, data, sets):
             if asked in sets and catalogs.get(catalog) and catalog != asked and not wide:
                 tuned = catalog in TUNED_ON or catalog == "real servers" and asked in TUNED_ON
                 rows.append((tuned, False, catalog, asked, ""))
-    for name in ("sealtools_dev", "mcpproxy45", "livemcp_step", "livemcp_step_8k"):
+    for name in ("held", "sealtools_dev", "mcpproxy45", "livemcp_step", "livemcp_step_8k"):
         if name in sets:
             rows.append((name in TUNED_ON, False, name, name, "right servers hidden"))
     print("\n| tuned on | answerable | catalog | questions of | | n | no such tool | unsure or no such tool |\n|---|---|---|---|---|---|---|---|")
@@ -195,11 +212,11 @@ def main():
     args = parser.parse_args()
     module = evaluator(args.data)
     names = args.only.split(",") if args.only else [*GATES, *TUNED_ON]
-    present = [name for name in names if os.path.isdir(os.path.join(args.data, name))]
+    present = [name for name in names if name in OWN or os.path.isdir(os.path.join(args.data, name))]
     for name in names:
         if name not in present:
             print(f"skipped: set {name}: {os.path.join(args.data, name)} does not exist", flush=True)
-    sets = {name: module.load(name) for name in present}
+    sets = {name: own(name) if name in OWN else module.load(name) for name in present}
     if not sets:
         sys.exit("error: no retrieval set found")
     rank, speed = build("rank", "rank_speed")
@@ -207,11 +224,12 @@ def main():
         global ENCODER
         ENCODER = Encoder(*build("embed"), args.model)
     failed = ranking(rank, module, sets) + abstention(rank, args.data, sets)
+    given = {name: set_ for name, set_ in sets.items() if name not in OWN}
     if args.tokens:
-        failed += tokens(*build("answers", crate="muster-gateway"), args.data, sets)
-    if args.speed:
+        failed += tokens(*build("answers", crate="muster-gateway"), args.data, given)
+    if args.speed and given:
         print(flush=True)
-        largest = max(sets, key=lambda name: len(sets[name][0]))
+        largest = max(given, key=lambda name: len(given[name][0]))
         subprocess.run([speed, os.path.join(args.data, largest)], check=True)
     for line in failed:
         print(f"below its threshold: {line}", file=sys.stderr)
