@@ -134,17 +134,14 @@ async fn a_message_that_arrives_late_begins_nothing() {
 async fn a_replica_that_was_paused_does_not_say_that_work_was_not_begun() {
     let mut world = World::new();
     let [asks, works] = [world.link().await, world.link().await].map(World::site);
-    let result = tokio::spawn({
-        let (work, other) = (asks.work.clone(), works.link.id().to_owned());
-        async move { work.ask(&other, "t", raw(&"request"), std::future::pending()).await }
+    let (result, _lost) = tokio::join!(asks.ask(&works.link, "paused"), async {
+        // The note of the result is lost. When the replica goes on, the result has expired as well.
+        let lost = std::mem::take(&mut *asks.work.0.waiting.lock());
+        assert_eq!(lost.len(), 1);
+        sleep(Duration::from_millis(10)).await;
+        assert_eq!(works.counter.count(), 1);
+        advance(RESULT_TTL * 2).await;
+        lost
     });
-    while asks.work.0.waiting.lock().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    // The note of the result is lost. When the replica goes on, the result has expired as well.
-    let _lost = std::mem::take(&mut *asks.work.0.waiting.lock());
-    sleep(Duration::from_millis(10)).await;
-    assert_eq!(works.counter.count(), 1);
-    advance(RESULT_TTL * 2).await;
-    assert_eq!(result.await.unwrap(), Err(NoResult::Lost));
+    assert_eq!(result, Err(NoResult::Lost));
 }
