@@ -154,7 +154,7 @@ try {
   await browser.close();
   gate.child.removeAllListeners("exit");
   gate.child.kill();
-  fs.rmSync(folder, { recursive: true, force: true });
+  fs.rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
 }
 console.log(`${passed} passed, ${failures.length} failed`);
 process.exit(failures.length ? 1 : 0);

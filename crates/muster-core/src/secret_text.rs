@@ -155,16 +155,19 @@ fn json_shown(value: &str) -> Option<String> {
 
 /// Replaces the secrets of a JSON document. Returns whether there were any.
 fn hide_in_json(value: &mut Value, is_secret: bool) -> bool {
+    let mut found = false;
     let shown = match value {
         Value::Object(members) => {
-            return members.iter_mut().fold(false, |found, (name, member)| {
-                hide_in_json(member, is_secret_name(name)) || found
-            });
+            for (name, member) in members {
+                found |= hide_in_json(member, is_secret_name(name));
+            }
+            None
         }
         Value::Array(items) => {
-            return items
-                .iter_mut()
-                .fold(false, |found, item| hide_in_json(item, is_secret) || found);
+            for item in items {
+                found |= hide_in_json(item, is_secret);
+            }
+            None
         }
         Value::String(text) if text.is_empty() || is_reference(text) => None,
         Value::String(text) if is_secret || is_secret_value(text) => Some(REDACTED.to_owned()),
@@ -172,9 +175,11 @@ fn hide_in_json(value: &mut Value, is_secret: bool) -> bool {
         Value::Number(_) => is_secret.then(|| REDACTED.to_owned()),
         Value::Bool(_) | Value::Null => None,
     };
-    let Some(shown) = shown else { return false };
-    *value = Value::String(shown);
-    true
+    if let Some(shown) = shown {
+        *value = Value::String(shown);
+        found = true;
+    }
+    found
 }
 
 /// A value without the secrets inside it: passwords in URLs and connection strings, and parameters with

@@ -179,16 +179,9 @@ impl ReplicaWork {
         tasks: TaskTracker,
         worker: Weak<dyn ReplicaWorker>,
     ) -> Self {
-        let inner = Arc::new(Inner {
-            link,
-            names,
-            tasks,
-            worker,
-            waiting: Lock::default(),
-            running: Lock::default(),
-            begun: Lock::default(),
-            last: AtomicU64::new(0),
-        });
+        let (waiting, running, begun) = (Lock::default(), Lock::default(), Lock::default());
+        let last = AtomicU64::new(0);
+        let inner = Arc::new(Inner { link, names, tasks, worker, waiting, running, begun, last });
         let listen = |topic, handle: fn(&Arc<Inner>, &[u8])| {
             let inner_of = Arc::downgrade(&inner);
             let listener = move |message: Vec<u8>| {

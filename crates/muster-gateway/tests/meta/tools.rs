@@ -336,7 +336,7 @@ fn operators_find_core_tools_among_many_others_if_they_are_meant() {
     });
     assert_eq!(pages.collect::<BTreeSet<_>>().len(), 61);
     // The rest of the query is about something else, or names the server.
-    let happened = found("show what happened on the calendar", 0);
+    let happened = found("show what happened in the kitchen", 0);
     assert_eq!(happened["verdict"], "unsure", "{happened}");
     assert_eq!(
         (&happened["tools"][0]["name"], &happened["tools"][0]["match"]),
