@@ -223,8 +223,8 @@ impl ReplicaWork {
         let inner = &*self.0;
         let from = Asker { replica: inner.link.id().to_owned(), ticket: ticket.to_owned() };
         let (to, number) = (replica.to_owned(), inner.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let ask = WorkRequest { request, from, to, number };
-        let message = Box::<str>::from(raw(&ask)).into_string().into_bytes();
+        let ask = raw(&WorkRequest { request, from, to, number });
+        let message = Box::<str>::from(ask).into_string().into_bytes();
         if message.len() > MAX_REQUEST {
             return Err(NoResult::TooLarge);
         }
@@ -356,22 +356,19 @@ impl Inner {
 
     /// Starts the work of a request in the background.
     fn asked(self: &Arc<Self>, message: &[u8]) {
-        let Ok(WorkRequest { request, from, to, number }) = serde_json::from_slice(message) else {
-            return;
-        };
+        let Ok(ask) = serde_json::from_slice(message) else { return };
+        let WorkRequest { request, from, to, number } = ask;
         if to != self.link.id() {
             tracing::warn!("a message to another replica was received: somebody redirected it");
             return;
         }
         let mut running = self.running.lock();
-        if running.contains_key(&from.ticket) || !self.begun.lock().may_begin(&from.replica, number)
-        {
-            // The message was repeated.
+        let has_begun = !self.begun.lock().may_begin(&from.replica, number);
+        if has_begun || running.contains_key(&from.ticket) {
             return;
         }
         let (inner, ticket) = (Arc::clone(self), from.ticket.clone());
-        let work = async move { inner.serve(request, from, number).await };
-        let task = self.tasks.spawn(boxed(work));
+        let task = self.tasks.spawn(boxed(async move { inner.serve(request, from, number).await }));
         running.insert(ticket, task.abort_handle());
     }
 

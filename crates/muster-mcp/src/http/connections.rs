@@ -199,7 +199,8 @@ impl Busy {
         };
         let is_serving = self.0.requests.load(Ordering::Relaxed) > 0
             && !self.0.is_receiving.load(Ordering::Relaxed);
-        !is_serving && !(self.0.is_blocked.load(Ordering::Relaxed) && is_reading())
+        let is_read = self.0.is_blocked.load(Ordering::Relaxed) && is_reading();
+        !(is_serving || is_read)
     }
 }
 
