@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -22,6 +23,11 @@ COMPLETIONS = {
 
 def version():
     return re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
+
+
+def repository():
+    """The repository that publishes the packages, as GitHub's workflows name it."""
+    return f"https://github.com/{os.environ.get('GITHUB_REPOSITORY', 'OWNER/muster')}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """The Homebrew formula, made from the tarballs in the output folder."""
 
-import os
-
 import tarball
 from archive import sha256
-from contents import SUMMARY, version
+from contents import SUMMARY, repository, version
 from targets import TARGETS
 
 # Homebrew's names for systems and processors.
@@ -16,7 +14,7 @@ def build(out):
     lines = [
         "class Muster < Formula",
         f'  desc "{SUMMARY}"',
-        f'  homepage "{_repository()}"',
+        f'  homepage "{repository()}"',
         f'  version "{version()}"',
         '  license "Apache-2.0"',
     ]
@@ -52,11 +50,7 @@ def _download(processor, triple, out):
         return []
     return [
         f"    {processor} do",
-        f'      url "{_repository()}/releases/download/v{version()}/{file.name}"',
+        f'      url "{repository()}/releases/download/v{version()}/{file.name}"',
         f'      sha256 "{sha256(file.read_bytes())}"',
         "    end",
     ]
-
-
-def _repository():
-    return f"https://github.com/{os.environ.get('GITHUB_REPOSITORY', 'OWNER/muster')}"

@@ -3,7 +3,7 @@
 import json
 
 from archive import ROOT, Entry, gzipped, tar
-from contents import SUMMARY, documents, shared_files, version
+from contents import SUMMARY, documents, repository, shared_files, version
 from targets import TARGETS
 
 
@@ -18,6 +18,7 @@ def _platform(programs, target, out):
         "version": version(),
         "description": f"The programs of muster-mcp for {system} on {processor}",
         "license": "Apache-2.0",
+        "repository": _repository(),
         "os": [system],
         "cpu": [processor],
         **({"libc": [libc]} if libc else {}),
@@ -38,6 +39,7 @@ def _main(programs, out):
         "version": version(),
         "description": SUMMARY,
         "license": "Apache-2.0",
+        "repository": _repository(),
         "keywords": ["mcp", "ai", "agents", "cli", "gateway"],
         "bin": {"muster": "muster.js", "climax": "climax.js"},
         "man": [f"./share/man/man1/{name}" for name in programs.man_pages],
@@ -55,6 +57,11 @@ def _main(programs, out):
         *(Entry(f"package/{name}.js", start.format(name).encode(), 0o755) for name in ("muster", "climax")),
     ]
     return _pack(out / f"muster-mcp-{version()}.tgz", entries)
+
+
+def _repository():
+    """npm refuses the provenance of a package that names no repository, or another one."""
+    return {"type": "git", "url": f"git+{repository()}.git"}
 
 
 def _pack(file, entries):
