@@ -40,9 +40,6 @@ pub struct Availability {
     /// The servers of those tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableServer>,
-    /// What to do about tools that are there, and that the caller cannot use.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hints: Vec<String>,
 }
 
 /// A server whose tools cannot be called now.

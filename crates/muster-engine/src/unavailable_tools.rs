@@ -1,29 +1,10 @@
 //! Explains why the tools that a workflow or a service class needs cannot be called, and what to do.
 
-use muster_api::{Availability, UnavailableServer};
-use muster_core::call::Role;
+use muster_api::UnavailableServer;
 use muster_gateway::dispatch::GatewaySnapshot;
 
 /// The number of tools and servers that an explanation names.
 const MOST: usize = 5;
-
-/// The availability of what needs these tools, of which `missing` cannot be called.
-pub(crate) fn availability(
-    state: &GatewaySnapshot,
-    name: &str,
-    available: bool,
-    missing: Vec<String>,
-) -> Availability {
-    let mut hints: Vec<String> = Vec::new();
-    let others = missing.iter().filter(|tool| state.absent_servers_of(tool).is_empty());
-    for (_, hint) in others.take(MOST).filter_map(|tool| reason(state, tool)) {
-        if !hints.contains(&hint) {
-            hints.push(hint);
-        }
-    }
-    let unavailable = servers(state, &missing);
-    Availability { available, name: name.to_owned(), missing_tools: missing, unavailable, hints }
-}
 
 /// The servers of tools that cannot be called.
 pub(crate) fn servers(state: &GatewaySnapshot, missing: &[String]) -> Vec<UnavailableServer> {
@@ -41,12 +22,6 @@ pub(crate) fn reason(state: &GatewaySnapshot, tool: &str) -> Option<(String, Str
     if let Some(cli) = state.switched_off.get(tool) {
         let hint = format!("an operator can enable it with `muster enable cli {cli}`");
         return Some(("it is switched off".to_owned(), hint));
-    }
-    // Other callers do not learn what the policy hides from them.
-    if state.policy.role() == Role::Operator && state.catalog.get(tool).is_some() {
-        let hint =
-            format!("the policy does not permit {tool}: see why with `muster policy check {tool}`");
-        return Some(("the policy does not permit it".to_owned(), hint));
     }
     let absent = state.absent_servers_of(tool);
     let states: Vec<String> = absent.iter().map(|absent| absent.in_words()).collect();

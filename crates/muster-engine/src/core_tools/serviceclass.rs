@@ -2,7 +2,10 @@
 
 mod info;
 
-use muster_api::service_class::{ServiceClassInfo, ServiceClassList};
+use muster_api::{
+    Availability,
+    service_class::{ServiceClassInfo, ServiceClassList},
+};
 use muster_config::{schema::arguments, serviceclass::fields::SPEC};
 use muster_core::{
     backend::CallContext,
@@ -128,9 +131,9 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let class = handle.services.class(name);
     let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
     let available = missing.as_ref().is_some_and(Vec::is_empty);
-    let missing = missing.unwrap_or_default();
-    let state = handle.state_of(cx.caller);
-    Ok(object(&unavailable_tools::availability(&state, name, available, missing)))
+    let missing_tools = missing.unwrap_or_default();
+    let unavailable = unavailable_tools::servers(&handle.state_of(cx.caller), &missing_tools);
+    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
 }
 
 fn draft(args: Args, request: &str) -> Result<ClassDraft, Failure> {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use muster_api::workflow::{WorkflowDefinition, WorkflowInfo, WorkflowList, WorkflowSummary};
+use muster_api::{
+    Availability,
+    workflow::{WorkflowDefinition, WorkflowInfo, WorkflowList, WorkflowSummary},
+};
 use muster_config::{schema::arguments, workflow::shown_yaml};
 use muster_core::{
     backend::CallContext,
@@ -156,7 +159,8 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let state = handle.state_of(cx.caller);
     let missing_tools = missing_tools(workflow, &view.workflows, &state);
     let available = missing_tools.is_empty();
-    Ok(object(&unavailable_tools::availability(&state, name, available, missing_tools)))
+    let unavailable = unavailable_tools::servers(&state, &missing_tools);
+    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {

@@ -161,25 +161,6 @@ async fn a_policy_never_locks_the_operator_out() {
     assert!(rig.call("core_mcpserver_list", json!({})).await.contains("\"a\""));
 }
 
-#[tokio::test(start_paused = true)]
-async fn only_an_operator_is_told_that_the_policy_hides_a_tool() {
-    let policy = "default: disabled\ntools: {core_workflow_available: {}, workflow_w: {}}\n";
-    let rig = Rig::new(&[
-        ("policies/p.yaml", policy),
-        ("mcpservers/a.yaml", REMOTE),
-        ("workflows/w.yaml", "steps: [{id: a, tool: x_a_echo}]\n"),
-    ]);
-    rig.until_listed("x_a_echo").await;
-    let hint = "the policy does not permit x_a_echo: see why with `muster policy check x_a_echo`";
-    for (who, hints) in [(operator(), json!([hint])), (Caller::local(), Value::Null)] {
-        let said = call_as(&rig, &who, "core_workflow_available", json!({"name": "w"})).await;
-        let reply: Value = serde_json::from_str(&said.unwrap()).unwrap();
-        assert_eq!((&reply["missing_tools"], &reply["hints"]), (&json!(["x_a_echo"]), &hints));
-        let said = call_as(&rig, &who, "workflow_w", json!({})).await.unwrap();
-        assert_eq!(said.contains(hint), !hints.is_null(), "{said}");
-    }
-}
-
 /// A policy that lets agents manage servers.
 const MANAGERS: &str = "default: enabled\ntools: {core_mcpserver_create: {}, core_mcpserver_update: {}, \
                         core_service_start: {}, core_service_create: {}}\n";

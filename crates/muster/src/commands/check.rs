@@ -69,7 +69,7 @@ fn tools(response: &ToolResponse) -> Vec<String> {
         return Vec::new();
     }
     let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
-    let hints: Vec<String> = reply.unavailable.iter().filter_map(hint).chain(reply.hints).collect();
+    let hints: Vec<String> = reply.unavailable.iter().filter_map(hint).collect();
     if hints.is_empty() { vec![next_step::FOR_MISSING_TOOLS.to_owned()] } else { hints }
 }
 
