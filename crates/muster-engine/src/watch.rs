@@ -136,15 +136,16 @@ impl WatchedFolders {
     async fn root_replaced(&self, root: &Path) {
         loop {
             sleep(ROOT_INTERVAL).await;
-            if identity(root) != self.identity_of(root) {
+            if !self.is_watched(root) {
                 return;
             }
         }
     }
 
-    /// The identity of a folder when it was watched; `None` if it is not watched.
-    fn identity_of(&self, folder: &Path) -> Option<Identity> {
-        self.known.lock().get(&absolute(folder.to_owned())).copied().flatten()
+    /// Whether a folder is watched, or neither exists nor was known.
+    fn is_watched(&self, folder: &Path) -> bool {
+        let known = self.known.lock().get(&absolute(folder.to_owned())).copied();
+        known == identity(folder).map(Some)
     }
 }
 
@@ -201,18 +202,14 @@ const fn is_edit(kind: EventKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-        sync::Arc,
-    };
+    use std::{fs, path::Path, sync::Arc};
 
     use tokio::{
         sync::Notify,
         time::{Duration, timeout},
     };
 
-    use super::{WatchedFolders, identity};
+    use super::WatchedFolders;
     use crate::store::ConfigStore;
 
     fn swap_link(link: &Path, target: &Path) {
@@ -233,14 +230,11 @@ mod tests {
         let store = ConfigStore::new(&root);
         let mut folders = WatchedFolders::new(&Arc::new(Notify::new()));
         let all = [root.clone(), root.join("mcpservers")];
-        let is_watched = |folders: &WatchedFolders, folder: &PathBuf| {
-            folders.identity_of(folder) == identity(folder)
-        };
         // A removal may be reported after its folder was created again: the next look finds it.
         let followed = |folders: &mut WatchedFolders| {
             let mut looks = (0..100).map(|_| {
                 folders.follow(&store);
-                all.iter().all(|folder| is_watched(folders, folder))
+                all.iter().all(|folder| folders.is_watched(folder))
             });
             assert!(looks.any(|all_are| all_are));
         };
