@@ -4,6 +4,7 @@
 //! and the request is sent once more.
 
 pub(crate) mod connection;
+pub(crate) mod open_connections;
 pub(crate) mod pool;
 pub(crate) mod response;
 pub(crate) mod server_stream;

@@ -53,7 +53,6 @@ use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-pub use self::error::TransportError;
 use self::{
     connection::UpstreamConnection,
     handshake::ProbeResult,
@@ -69,6 +68,7 @@ use self::{
     spool::Spool,
     transport::Transport,
 };
+pub use self::{error::TransportError, http::open_connections::OpenConnections};
 
 /// How long a server may take to respond to the probe, if at least as much remains for the legacy
 /// handshake: some take seconds to start.
@@ -88,6 +88,8 @@ pub struct McpConnector {
     spool: Arc<Spool>,
     /// The threads that serve the clients of these connections.
     threads: ThreadPool,
+    /// Counts the HTTP connections.
+    open: OpenConnections,
 }
 
 impl McpConnector {
@@ -102,6 +104,7 @@ impl McpConnector {
             forced: Lock::default(),
             spool: Arc::default(),
             threads: ThreadPool::default(),
+            open: OpenConnections::default(),
         }
     }
 
@@ -122,6 +125,11 @@ impl McpConnector {
     #[must_use]
     pub fn with_threads(self, threads: ThreadPool) -> Self {
         Self { threads, ..self }
+    }
+
+    /// The counter of its HTTP connections.
+    pub fn open_connections(&self) -> OpenConnections {
+        self.open.clone()
     }
 
     /// Waits for the tasks of closed connections, but not for servers that keep their end open.
@@ -151,7 +159,8 @@ impl McpConnector {
                 None => Authorization::None,
             };
             let (url, headers) = (Url::parse(url.trim())?, parse_headers(headers)?);
-            Ok::<_, TransportError>(Pool::new(dialer.clone(), url, headers, authorization))
+            let pool = Pool::new(dialer.clone(), url, headers, authorization);
+            Ok::<_, TransportError>(pool.counted_by(self.open.clone()))
         };
         match endpoint {
             Endpoint::Stdio { command, args, env, inherit } => {

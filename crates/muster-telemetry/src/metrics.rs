@@ -73,6 +73,7 @@ metrics! {
     SESSIONS: Gauge "muster_sessions" [] "Sessions of clients that began with `initialize`";
     CONNECTIONS: Gauge "muster_connections" [] "Open connections of clients";
     ACCEPTED: Counter "muster_connections_accepted" [] "Connections of clients that were accepted";
+    UPSTREAM: Gauge "muster_upstream_connections" [] "Open HTTP connections to servers, in use or idle in a pool";
     QUEUED: Gauge "muster_history_queue" [] "Calls that are not yet in the history";
     DROPPED: Counter "muster_history_dropped" [] "Calls that are missing in the history, because its queue was full";
     LOST_SPANS: Counter "muster_spans_dropped" [] "Spans of recorded traces that the collector did not get";
@@ -128,6 +129,8 @@ pub struct GatewayGauges {
     pub connections: usize,
     /// The connections that were ever accepted.
     pub accepted: u64,
+    /// The open HTTP connections to servers.
+    pub upstream_connections: usize,
 }
 
 impl Telemetry {
@@ -199,6 +202,7 @@ fn write_gateway(page: &mut Page, gauges: &GatewayGauges) {
     page.one(&SESSIONS, gauges.sessions);
     page.one(&CONNECTIONS, gauges.connections);
     page.one(&ACCEPTED, gauges.accepted);
+    page.one(&UPSTREAM, gauges.upstream_connections);
 }
 
 fn write_process(page: &mut Page, usage: &ProcessUsage) {

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-use super::{pool::Pool, response::read_payload};
+use super::{open_connections::CountedConnection, pool::Pool, response::read_payload};
 use crate::{
     error::TransportError,
     spool::{Payload, Spool},
@@ -56,6 +56,8 @@ pub(crate) struct HttpConnection {
     lent: u8,
     /// The header of every request that is sent over it.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
+    /// Counts it until it is dropped.
+    pub(super) counted: Option<CountedConnection>,
 }
 
 impl fmt::Debug for HttpConnection {
@@ -77,7 +79,16 @@ impl HttpConnection {
         let (keep_alive, idle_since) = (MAX_KEEP_ALIVE, Instant::now());
         let thread = thread::current().id();
         let driver = Some(driver);
-        Ok(Self { sender, driver, keep_alive, idle_since, thread, lent: 0, header: None })
+        Ok(Self {
+            sender,
+            driver,
+            keep_alive,
+            idle_since,
+            thread,
+            lent: 0,
+            header: None,
+            counted: None,
+        })
     }
 
     /// Reads from a response how long the upstream keeps the connection open. A request that is sent while the upstream

@@ -23,7 +23,10 @@ use muster_core::{
 use muster_net::{AddressPolicy, DialError, Dialer, Url};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Exchange, HttpConnection, MAX_KEEP_ALIVE};
+use super::{
+    connection::{Exchange, HttpConnection, MAX_KEEP_ALIVE},
+    open_connections::OpenConnections,
+};
 use crate::{
     bridge::{LocateError, LoginProvider, Need, UpstreamLocator},
     error::TransportError,
@@ -62,6 +65,7 @@ pub(crate) struct Pool {
     /// The headers that the user configured.
     headers: HeaderMap,
     authorization: Authorization,
+    open: OpenConnections,
     /// A stack, so that surplus connections stay idle until the upstream closes them.
     idle: Arc<IdleConnections>,
 }
@@ -82,8 +86,15 @@ impl Pool {
         authorization: Authorization,
     ) -> Self {
         let host = url.host_header().clone();
-        let (locator, address_header, idle) = (None, None, Arc::default());
-        Self { dialer, url, locator, address_header, host, headers, authorization, idle }
+        let (locator, address_header) = (None, None);
+        let (open, idle) = (OpenConnections::default(), Arc::default());
+        Self { dialer, url, locator, address_header, host, headers, authorization, open, idle }
+    }
+
+    /// Counts its connections by `open`.
+    #[must_use]
+    pub(crate) fn counted_by(self, open: OpenConnections) -> Self {
+        Self { open, ..self }
     }
 
     /// Connects to where `locator` finds the upstream.
@@ -239,6 +250,7 @@ impl Pool {
             })?;
             connection.header =
                 self.address_header.zip(address).and_then(|(of, address)| of(address));
+            connection.counted = Some(self.open.opened());
             Ok(connection)
         };
         timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {

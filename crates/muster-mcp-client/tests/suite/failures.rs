@@ -128,6 +128,20 @@ async fn a_login_is_required() {
 }
 
 #[tokio::test]
+async fn open_connections_are_counted() {
+    let web = HttpServer::start(|request| modern(request, |_| None)).await;
+    let connector = connector();
+    let open = connector.open_connections();
+    assert_eq!(open.count(), 0);
+    let (connection, _) = connect(&connector, &http(&web.url)).await.unwrap();
+    assert!(open.count() > 0, "the connection is idle in its pool");
+    connection.close().await;
+    drop(connection);
+    connector.shut_down().await;
+    assert_eq!(open.count(), 0);
+}
+
+#[tokio::test]
 async fn the_era_is_detected_and_remembered() {
     let web = HttpServer::start(|request| legacy(request, |_| None)).await;
     let connector = connector();

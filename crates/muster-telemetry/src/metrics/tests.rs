@@ -120,6 +120,7 @@ fn gauges() -> GatewayGauges {
         sessions: 3,
         connections: 4,
         accepted: 50,
+        upstream_connections: 6,
     }
 }
 

@@ -202,6 +202,7 @@ async fn serve(
                 directory: &directory,
                 root: &root,
                 threads,
+                upstream: connector.open_connections(),
             };
             let signals = StopSignals { stop: stop_requested, hasten: hastened };
             let served =

@@ -13,6 +13,7 @@ use muster_core::{
 use muster_engine::{engine::Engine, view::View};
 use muster_gateway::dispatch::GatewaySnapshot;
 use muster_mcp::http::ConnectionCounter;
+use muster_mcp_client::OpenConnections;
 use muster_telemetry::{
     Telemetry,
     metrics::{GatewayGauges, MetricsFormat},
@@ -33,6 +34,7 @@ pub(super) struct MetricsPage {
     view: watch::Receiver<Arc<View>>,
     state: watch::Receiver<Arc<GatewaySnapshot>>,
     connections: Arc<ConnectionCounter>,
+    upstream: OpenConnections,
 }
 
 impl fmt::Debug for MetricsPage {
@@ -56,12 +58,17 @@ impl MetricsPage {
             view: engine.view(),
             state: engine.state(),
             connections: Arc::default(),
+            upstream: OpenConnections::default(),
         }
     }
 
-    /// Sets the counter of connections to show.
-    pub(super) fn counting(self, connections: Arc<ConnectionCounter>) -> Self {
-        Self { connections, ..self }
+    /// Sets the counters of the connections of clients and to servers.
+    pub(super) fn counting(
+        self,
+        connections: Arc<ConnectionCounter>,
+        upstream: OpenConnections,
+    ) -> Self {
+        Self { connections, upstream, ..self }
     }
 
     /// Refuses the request of a caller that may not read the metrics.
@@ -102,6 +109,7 @@ impl MetricsPage {
             sessions: self.connections.sessions(),
             connections: self.connections.open(),
             accepted: self.connections.accepted(),
+            upstream_connections: self.upstream.count(),
         }
     }
 }

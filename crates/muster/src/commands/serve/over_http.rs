@@ -18,6 +18,7 @@ use muster_mcp::{
     http::{self, DrainOutcome, HealthResponse, HttpOptions, ThreadPool},
     server::Server,
 };
+use muster_mcp_client::OpenConnections;
 use muster_shared::Replica;
 use muster_telemetry::Telemetry;
 use serde::Serialize;
@@ -48,6 +49,8 @@ pub(super) struct HttpGateway<'a> {
     pub(super) directory: &'a AccessDirectory,
     pub(super) root: &'a Path,
     pub(super) threads: ThreadPool,
+    /// Counts the HTTP connections to servers.
+    pub(super) upstream: OpenConnections,
 }
 
 /// The user's requests to stop the gateway.
@@ -91,7 +94,8 @@ impl HttpGateway<'_> {
         let metrics = &self.settings.metrics;
         let page = MetricsPage::new(engine, self.telemetry.clone(), metrics, guard.clone());
         let mut options = self.options(guard);
-        options.pages.push(Arc::new(page.counting(Arc::clone(&options.connections))));
+        let page = page.counting(Arc::clone(&options.connections), self.upstream.clone());
+        options.pages.push(Arc::new(page));
         if let Some(console) = console {
             options.pages.push(Arc::new(console));
         }
