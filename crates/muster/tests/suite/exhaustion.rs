@@ -144,7 +144,7 @@ fn paths_and_patterns_end_in_time() {
             health(&gateway);
             attack.join().unwrap();
         });
-        // The gateway is not optimized, and not alone.
-        assert!(began.elapsed() < Duration::from_secs(30), "{params}: {:?}", began.elapsed());
+        // Each has ten seconds of processor time, and the gateway is not alone.
+        assert!(began.elapsed() < Duration::from_secs(90), "{params}: {:?}", began.elapsed());
     }
 }

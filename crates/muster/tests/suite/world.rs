@@ -300,15 +300,15 @@ impl Browser {
         let method = if form.is_some() { "POST" } else { "GET" };
         let body = form.unwrap_or_default();
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        write!(
-            stream,
+        // In one piece: a provider may answer as soon as it has the head, and resets the connection if more arrives.
+        let request = format!(
             "{method} /{path} HTTP/1.1\r\nhost: {host}\r\naccept: text/html\r\norigin: http://{host}\r\n\
              cookie: {}\r\ncontent-type: application/x-www-form-urlencoded\r\nconnection: close\r\n\
              content-length: {}\r\n\r\n{body}",
             cookies.join("; "),
             body.len()
-        )
-        .unwrap();
+        );
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, page) = answer.split_once("\r\n\r\n").unwrap();
