@@ -323,7 +323,7 @@ def speed(muster, module):
             process.terminate()
             process.wait(60)
     with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(muster, tools[:EMBEDDED_TOOLS], pathlib.Path(folder), False)
+        gateway = Gateway(muster, tools[:EMBEDDED_TOOLS], pathlib.Path(folder), False, clis=False)
         for query in ordinary:
             gateway.search(query["query"])
         busy = resident(gateway.process) * 1.048576
