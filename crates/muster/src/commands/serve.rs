@@ -186,9 +186,7 @@ async fn serve(
     let fronts = fronts(args.surface, &identity, surface, parts, state.path(), replica.as_ref());
     let server = Server::new(fronts.agents);
     let served = match listener {
-        Listener::Stdio => {
-            serve_stdio(server, access_rules::pipe(mode)).await.map(|()| DrainOutcome::Finished)
-        }
+        Listener::Stdio => serve_stdio(server, access_rules::pipe(mode)).await,
         Listener::Http(listeners) => {
             let gateway = HttpGateway {
                 args,
@@ -295,10 +293,11 @@ async fn listener(
     }
 }
 
-async fn serve_stdio(server: Server, caller: Caller) -> io::Result<()> {
+async fn serve_stdio(server: Server, caller: Caller) -> io::Result<DrainOutcome> {
     let (input, output) = (Input::standard()?, Output::standard()?);
     tokio::select! {
-        served = stdio::serve(server, caller, input, output) => served,
-        () = process::stop_requested() => Ok(()),
+        served = stdio::serve(server, caller, input, output) => served?,
+        () = process::stop_requested() => (),
     }
+    Ok(DrainOutcome::Finished)
 }
