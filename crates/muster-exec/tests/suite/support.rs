@@ -18,8 +18,10 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-/// How long a process that is being ended may take.
-pub(crate) const SOON: Duration = Duration::from_secs(2);
+/// How long something takes at most that does not wait for a process to end.
+pub(crate) const PROMPT: Duration = Duration::from_secs(2);
+/// How long a process that is being ended may take, on a busy machine too.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_muster-exec-helper");
 
 pub(crate) fn launcher() -> Launcher {

@@ -15,7 +15,7 @@ use tokio::{
     net::unix::pipe,
 };
 
-use crate::support::{HELPER, SOON, Watched, launcher, pids, run_script, sh, text, within};
+use crate::support::{HELPER, PROMPT, SOON, Watched, launcher, pids, run_script, sh, text, within};
 
 /// Trees of three processes that print their process ids and never exit by themselves.
 const TREES: [(&str, &str); 5] = [
@@ -48,7 +48,7 @@ async fn a_timeout_ends_the_tree() {
         let begin = Instant::now();
         let finished = run(&launcher, sh(script), None, within(1.0)).await;
         assert_eq!(finished.ending, Ending::TimedOut, "{what}");
-        assert!(begin.elapsed() < SOON, "{what}: the result does not wait");
+        assert!(begin.elapsed() < PROMPT, "{what}: the result does not wait");
         let pids = pids(text(&finished.stdout));
         assert_eq!(pids.len(), 3, "{what}");
         Watched::new(&pids).assert_gone_within(SOON);
@@ -263,7 +263,7 @@ async fn shutdown_ends_every_tree() {
     }
     let begin = Instant::now();
     launcher.shut_down().await;
-    assert!(begin.elapsed() < SOON);
+    assert!(begin.elapsed() < PROMPT);
     for (mut child, watched) in trees {
         assert!(watched.running().is_empty());
         assert!(matches!(child.exit().await, Exit::Signal(_)));
