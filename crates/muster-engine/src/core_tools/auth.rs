@@ -70,6 +70,12 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
             "Server '{server}' not found. Use list_tools to see available servers."
         )));
     };
+    if entry.status.condition.is_down() {
+        return Err(format!(
+            "Server '{server}' not found: it is stopped. Start it with core_service_start first."
+        )
+        .into());
+    }
     if !entry.status.needs_login {
         return match entry.status.condition.is_up() {
             true => Ok(format!("Server '{server}' is already authenticated and connected.").into()),

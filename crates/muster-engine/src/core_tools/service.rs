@@ -21,6 +21,7 @@ use super::{
     object,
 };
 use crate::{
+    events::Reason,
     handle::{Handle, VisibleServers},
     redact,
     services::{Started, Stopped},
@@ -260,15 +261,35 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply 
     if name == AGGREGATOR {
         return Err(itself("restart").into());
     }
-    let now = handle.now().servers.get(name).map(|entry| entry.status.condition);
-    if now == Some(ServerCondition::AwaitingApproval) {
-        return Err(awaits_approval("restart", name).into());
-    }
-    let entry = set_running(handle, name, true).await?;
     let unknown =
         || Failure::not_found(format!("Failed to restart service: service {name} not found"));
-    began(&*entry.ok_or_else(unknown)?, "restart")?;
+    let before = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
+    if before.status.condition == ServerCondition::AwaitingApproval {
+        return Err(awaits_approval("restart", name).into());
+    }
+    // The recovery of a server that had failed is recorded with its changes of state.
+    let records = before.status.failures == 0;
+    record_if(records, handle, &before, Reason::McpServerRecoveryStarted);
+    let entry = set_running(handle, name, true).await?.ok_or_else(unknown)?;
+    match entry.status.condition {
+        ServerCondition::Failed | ServerCondition::Unreachable => {
+            record_if(records, handle, &entry, Reason::McpServerRecoveryFailed);
+        }
+        condition if condition.is_up() => {
+            record_if(records, handle, &entry, Reason::McpServerRecoverySucceeded);
+        }
+        _ => (),
+    }
+    began(&entry, "restart")?;
     Ok(format!("Successfully restarted service '{name}'").into())
+}
+
+/// Records an event of a server, with the error of the server.
+fn record_if(records: bool, handle: &Handle, entry: &ServerEntry, reason: Reason) {
+    if records {
+        let (server, error) = (&entry.server, entry.status.error.as_deref().unwrap_or_default());
+        handle.journal.tell(reason, &server.name, &server.namespace, error);
+    }
 }
 
 async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {

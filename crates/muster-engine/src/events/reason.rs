@@ -48,7 +48,7 @@ pub enum Reason {
     McpServerToolsDiscovered,
     /// The tools of a server are gone.
     McpServerToolsUnavailable,
-    /// A server that was lost, or could not be connected, is tried again.
+    /// A server is tried again: it was lost, could not be connected, or is restarted.
     McpServerRecoveryStarted,
     /// A server reconnected.
     McpServerRecoverySucceeded,

@@ -184,6 +184,9 @@ impl Unit {
             self.phase = Phase::Down { retry: None };
             self.status.condition = ServerCondition::down(self.server.spec.kind);
             self.status.error = None;
+            // Otherwise, the next request of a caller who logged in would connect it again.
+            self.status.needs_login = false;
+            self.status.challenge = None;
             self.report(UnitUpdate::Disconnected(self.status.clone())).await;
         }
     }

@@ -17,7 +17,8 @@ use crate::{
 /// Between two requests of something that has to happen soon.
 pub(crate) const POLLING: Backoff =
     Backoff { first: Duration::from_millis(20), max: Duration::from_millis(100) };
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Requests are refused until the gateway has reached its identity provider, which takes a while on a busy machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(15);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
