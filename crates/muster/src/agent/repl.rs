@@ -8,6 +8,7 @@ mod context;
 mod format;
 mod inspect;
 mod prompt;
+mod tool_filter;
 mod watcher;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};

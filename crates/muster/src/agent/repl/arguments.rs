@@ -71,7 +71,7 @@ fn value_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-fn unquoted(value: &str) -> &str {
+pub(crate) fn unquoted(value: &str) -> &str {
     ['"', '\'']
         .into_iter()
         .find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote))

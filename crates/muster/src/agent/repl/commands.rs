@@ -72,7 +72,7 @@ pub(crate) const ALL: [Spec; 11] = [
         Command::Filter,
         "filter",
         &["find", "search"],
-        "filter tools [pattern] [description] [case] [detailed]",
+        "filter tools [pattern] [key=value ...]",
         "Find tools by name and description",
     ),
     spec(

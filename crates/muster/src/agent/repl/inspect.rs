@@ -12,6 +12,7 @@ use super::{
     ReplError, Shell,
     commands::{self, Spec},
     format,
+    tool_filter::ToolFilter,
 };
 
 impl Shell {
@@ -192,39 +193,32 @@ impl Shell {
     }
 
     pub(super) async fn filter(&self, spec: &Spec, rest: &str) -> Result<(), ReplError> {
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let Some((target, rest)) = words.split_first() else { return Err(ReplError::usage(spec)) };
+        let (target, rest) =
+            rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+        if target.is_empty() {
+            return Err(ReplError::usage(spec));
+        }
         if !matches!(target.to_lowercase().as_str(), "tools" | "tool") {
             return Err(ReplError::target(target, &["tools"]));
         }
-        let place = |at: usize| rest.get(at).copied().filter(|word| *word != "\"\"");
-        let (pattern, description) = (place(0), place(1));
-        let is_true = |at: usize| rest.get(at).is_some_and(|word| *word == "true");
-        let (case_sensitive, detailed) = (is_true(2), is_true(3));
-        let mut arguments = json!({
-            "case_sensitive": case_sensitive, "include_schema": detailed, "limit": 1000,
-            "max_tokens": MAX_TOKENS});
-        for (key, value) in [("pattern", pattern), ("description_filter", description)] {
-            if let (Some(value), Some(arguments)) = (value, arguments.as_object_mut()) {
-                arguments.insert(key.to_owned(), json!(value));
-            }
-        }
-        let page: ToolPage = self.remote()?.reply("filter_tools", &raw(&arguments)).await?;
-        let (tools, total) = (page.tools, page.total_tools);
+        let filter = ToolFilter::parse(rest)?;
+        let page: ToolPage = self.remote()?.reply("filter_tools", &raw(&filter.arguments)).await?;
+        let ToolPage { tools, total, total_tools, .. } = page;
         self.lines.info("Filtering tools with:");
-        for (label, value) in [("Pattern", pattern), ("Description filter", description)] {
-            if let Some(value) = value {
-                self.lines.info(&format!("  {label}: {value}"));
-            }
+        for (label, value) in &filter.shown {
+            self.lines.info(&format!("  {label}: {value}"));
         }
-        self.lines.info(&format!("  Case sensitive: {case_sensitive}"));
-        self.lines.info(&format!("Results: {} of {total} tools match", tools.len()));
+        let shown = match tools.len() {
+            all if all == total => String::new(),
+            some => format!(", {some} shown"),
+        };
+        self.lines.info(&format!("Results: {total} of {total_tools} tools match{shown}"));
         if tools.is_empty() {
             self.say("No tools match the specified filters.");
             return Ok(());
         }
         self.say("Matching tools:");
-        if !detailed {
+        if !filter.is_detailed {
             self.numbered(30, &tools);
             return Ok(());
         }
