@@ -412,6 +412,15 @@ async fn a_torn_record_is_set_aside() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_is_no_journal_is_set_aside() {
+    let rig = Rig::new(&[("workflow_executions/left.journal", "not a journal")]);
+    let list = rig.ask("core_workflow_execution_list", json!({})).await;
+    assert_eq!(list["total"], 0);
+    assert_eq!(rig.read("workflow_executions/left.journal.broken"), "not a journal");
+    assert!(!rig.path("workflow_executions/left.journal").exists());
+}
+
+#[tokio::test(start_paused = true)]
 async fn problems_have_a_file_a_line_and_a_hint() {
     let file = "spec:
   args: {owner: {type: string}}
