@@ -24,6 +24,7 @@ use super::{
     auth::status::login_state, object,
 };
 use crate::{
+    events::Reason,
     handle::Handle,
     principals::OwnerStanding,
     reconcile::{Edit, EditError},
@@ -330,9 +331,21 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}").into())
         }
-        Err(error @ EditError::Exists(_)) => Err(error.to_string().into()),
-        Err(error) => Err(format!("Failed to create MCP server: {error}").into()),
+        Err(error) => {
+            tell_unchanged(handle, &name, &error);
+            match error {
+                EditError::Exists(_) => Err(error.to_string().into()),
+                error => Err(format!("Failed to create MCP server: {error}").into()),
+            }
+        }
     }
+}
+
+/// Records that a definition could not be stored or deleted.
+fn tell_unchanged(handle: &Handle, name: &str, error: &EditError) {
+    let detail = format!("its definition was not changed: {error}");
+    let view = handle.now();
+    handle.journal.tell(Reason::McpServerFailed, name, view.settings.namespace(), &detail);
 }
 
 async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
@@ -359,7 +372,10 @@ async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}").into())
         }
-        Err(error) => Err(format!("Failed to update MCP server: {error}").into()),
+        Err(error) => {
+            tell_unchanged(handle, &name, &error);
+            Err(format!("Failed to update MCP server: {error}").into())
+        }
     }
 }
 
@@ -386,9 +402,13 @@ async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.edit(Edit::Delete(name.to_owned())).await {
         Ok(()) => Ok(format!("MCP server '{name}' deleted successfully").into()),
-        Err(error @ EditError::Unknown(_)) => {
-            Err(Failure::not_found(format!("Failed to delete MCP server: {error}")))
+        Err(error) => {
+            tell_unchanged(handle, name, &error);
+            let failed = format!("Failed to delete MCP server: {error}");
+            match error {
+                EditError::Unknown(_) => Err(Failure::not_found(failed)),
+                _ => Err(failed.into()),
+            }
         }
-        Err(error) => Err(format!("Failed to delete MCP server: {error}").into()),
     }
 }

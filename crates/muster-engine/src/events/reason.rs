@@ -34,7 +34,7 @@ pub enum Reason {
     McpServerUpdated,
     /// A server was deleted by a tool or a file.
     McpServerDeleted,
-    /// A server could not be connected, or its file could not be written.
+    /// A server could not be connected, or its definition could not be changed.
     McpServerFailed,
     /// A server is connecting.
     McpServerStarting,

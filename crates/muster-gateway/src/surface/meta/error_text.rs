@@ -157,10 +157,10 @@ fn unknown(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
         let said = format!("workflow {} not found", shortened(workflow));
         return lines(&[said, nearest(meta, state, name)]);
     }
-    // A stopped server stays in the catalog, without tools.
+    // A stopped server stays in the catalog. A connected one may have no tools of its own: they can all be in families.
     let is_here = |backend: &&BackendName| {
         let mut sources = state.catalog.sources();
-        sources.any(|source| source.backend == **backend && !source.entries().is_empty())
+        state.backends.contains_key(*backend) && sources.any(|source| source.backend == **backend)
     };
     let gone = state.catalog.former_backend(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
