@@ -411,7 +411,7 @@ fn rpc_error(error: TransportError) -> RpcError {
         TransportError::Status { status } => {
             (code::INTERNAL_ERROR, format!("the server answered with status {status}"))
         }
-        TransportError::Insecure(reason) | TransportError::Invalid(reason) => {
+        TransportError::Insecure { reason, .. } | TransportError::Invalid(reason) => {
             (code::INTERNAL_ERROR, reason)
         }
     };
