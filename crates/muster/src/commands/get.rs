@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, GatewaySession, as_commands},
+    gateway_args::{GatewayArgs, GatewaySession},
     resource_kinds::{self, ResourceKind},
     resource_verb::call,
 };
@@ -100,6 +100,6 @@ fn tools(response: &ToolResponse) -> Vec<String> {
         unavailable: Vec<UnavailableServer>,
     }
     let lacking: Lacking = response.reply("unavailable").unwrap_or_default();
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(next_step::with_command);
     lacking.unavailable.iter().filter_map(hint).collect()
 }
