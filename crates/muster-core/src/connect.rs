@@ -221,22 +221,13 @@ pub trait ConnectionObserver: Send + Sync {
 crate::opaque_debug!(ConnectionObserver);
 
 /// The stream on which a local server wrote a line outside the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OutputStream {
     /// Standard output, where only messages belong.
     Stdout,
     /// Standard error: its log.
     Stderr,
-}
-
-impl OutputStream {
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }
 
 /// An event of a connected server.

@@ -5,7 +5,11 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::{UnavailableServer, mcp_server::McpServerInfo, service::ServiceStatus};
+use muster_api::{
+    UnavailableServer,
+    mcp_server::McpServerInfo,
+    service::{MCP_SERVER, ServiceStatus},
+};
 use muster_client::remote::tool_response::ToolResponse;
 use serde::Deserialize;
 
@@ -88,7 +92,7 @@ fn server(response: &ToolResponse) -> Vec<String> {
 /// The next step for an MCP server. Other services start and stop by themselves or by their owner.
 fn service(response: &ToolResponse) -> Vec<String> {
     let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
-    let is_server = status.service_type == "MCPServer";
+    let is_server = status.service_type == MCP_SERVER;
     next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
 }
 

@@ -7,6 +7,7 @@ use muster_api::{
     service::{ServiceHealth, ServiceStatus},
     state::{BackendState, ServerState},
 };
+use muster_config::mcpserver::ServerType;
 use muster_core::{next_step::NextStep, text::shell_quoted};
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ pub fn for_info(server: &McpServerInfo) -> Option<String> {
         ServerState::Unknown => BackendState::Unknown,
     };
     let session = server.session.as_ref().map(|session| session.session_status);
-    let is_local = server.r#type == "stdio";
+    let is_local = is_local(&server.r#type);
     step(&Situation {
         name: &server.name,
         state,
@@ -59,9 +60,14 @@ pub fn for_server(status: &ServiceStatus) -> Option<String> {
         state: *state,
         health: status.health,
         session: session.and_then(|session| serde_json::from_value(session).ok()),
-        is_local: metadata.get("type").is_some_and(|kind| kind == "stdio"),
+        is_local: metadata.get("type").and_then(Value::as_str).is_some_and(is_local),
         auth: metadata.get("auth"),
     })
+}
+
+/// Whether a server of this type is a child process of the gateway.
+pub fn is_local(kind: &str) -> bool {
+    ServerType::named(kind).is_some_and(ServerType::is_local)
 }
 
 /// The facts that determine the next step.
