@@ -1,4 +1,4 @@
-//! Opening connections.
+//! Opens connections: address checks, connect timeouts, keepalive, TLS handshakes.
 
 use std::{
     fmt, io,
