@@ -1,10 +1,11 @@
 //! `core_mcpserver_list` and `core_mcpserver_get`.
 
 use indexmap::IndexMap;
+use muster_core::connect::OutputStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{auth::LoginState, is_false, is_zero, state::ServerState};
+use crate::{auth::LoginState, is_false, is_zero, keyword::known, state::ServerState};
 
 /// The reply of `core_mcpserver_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,8 +151,9 @@ pub struct ServerLogLine {
     pub number: u64,
     /// When it was written, in RFC 3339.
     pub time: String,
-    /// `stderr`, or `stdout` for a line that is not a message.
-    pub stream: String,
+    /// Where it was written; standard output for a line that is not a message.
+    #[serde(deserialize_with = "known")]
+    pub stream: Option<OutputStream>,
     /// The line.
     pub text: String,
 }

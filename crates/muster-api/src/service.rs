@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::state::BackendState;
 
+/// The service type of MCP servers.
+pub const MCP_SERVER: &str = "MCPServer";
+
 /// The reply of `core_service_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

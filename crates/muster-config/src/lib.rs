@@ -85,6 +85,19 @@ pub struct Problem {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
+    /// Its kind.
+    pub kind: ProblemKind,
+}
+
+/// The kind of a problem in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A required field is missing.
+    Missing,
+    /// A required field is missing, and an unknown field has a similar name.
+    Misspelled,
+    /// A value is invalid.
+    Invalid,
 }
 
 impl fmt::Display for Problem {

@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use muster_core::{fields::FieldTable, suggest, value::Value};
 
-use super::{LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning};
+use super::{LoadError, Loaded, Problem, ProblemKind, UNKNOWN_FIELD, Warning};
 use crate::yaml::{self, Node, NodeValue};
 
 /// Reads the mapping in `text` with `read`, which returns `None` only after it reported a problem.
@@ -69,6 +69,7 @@ pub(super) fn repeated_keys(text: &str) -> Vec<Problem> {
         fix: Some("remove one of them".to_owned()),
         line: repeated.line,
         column: repeated.column,
+        kind: ProblemKind::Invalid,
     });
     repeated.collect()
 }
@@ -181,8 +182,15 @@ impl Reader {
         read: impl FnOnce(&mut Self, &Node) -> Option<T>,
     ) -> Option<T> {
         let Some(node) = fields.get(name) else {
-            let fix = fields.misspelled(name).unwrap_or_else(|| format!("add `{name}: …`"));
-            return self.within(name, |reader| reader.refuse(fields.node, "Field required", fix));
+            let (kind, fix) = match fields.misspelled(name) {
+                Some(fix) => (ProblemKind::Misspelled, fix),
+                None => (ProblemKind::Missing, format!("add `{name}: …`")),
+            };
+            let Node { line, column, .. } = *fields.node;
+            let path = self.within(name, |reader| reader.path.clone());
+            let message = "Field required".to_owned();
+            self.problems.push(Problem { path, message, fix: Some(fix), line, column, kind });
+            return None;
         };
         self.within(name, |reader| read(reader, node))
     }
@@ -345,6 +353,7 @@ impl Reader {
             fix: fix.into().0,
             line: node.line,
             column: node.column,
+            kind: ProblemKind::Invalid,
         });
         None
     }
@@ -359,7 +368,8 @@ impl Reader {
     ) {
         let path = self.path.iter().cloned().chain(below).collect();
         let Node { line, column, .. } = *node;
-        self.problems.push(Problem { path, message, fix: Some(fix), line, column });
+        let kind = ProblemKind::Invalid;
+        self.problems.push(Problem { path, message, fix: Some(fix), line, column, kind });
     }
 
     /// Reads with `part` added to the path.

@@ -1,6 +1,6 @@
 //! How problems and warnings read.
 
-use super::{LoadError, Problem, UNKNOWN_FIELD, Warning};
+use super::{LoadError, Problem, ProblemKind, UNKNOWN_FIELD, Warning};
 use crate::yaml::SyntaxError;
 
 fn problem(path: &[&str], message: &str) -> Problem {
@@ -10,6 +10,7 @@ fn problem(path: &[&str], message: &str) -> Problem {
         fix: None,
         line: 1,
         column: 1,
+        kind: ProblemKind::Invalid,
     }
 }
 

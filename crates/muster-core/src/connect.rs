@@ -221,22 +221,13 @@ pub trait ConnectionObserver: Send + Sync {
 crate::opaque_debug!(ConnectionObserver);
 
 /// The stream on which a local server wrote a line outside the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OutputStream {
     /// Standard output, where only messages belong.
     Stdout,
     /// Standard error: its log.
     Stderr,
-}
-
-impl OutputStream {
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }
 
 /// An event of a connected server.
@@ -264,6 +255,17 @@ pub enum ConnectionEvent {
     },
 }
 
+/// Why a server's certificate is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateProblem {
+    /// It has expired.
+    Expired,
+    /// It is for another host.
+    WrongName,
+    /// No trusted authority signed it, or it is not a valid server certificate.
+    Untrusted,
+}
+
 /// Why a server could not be connected or listed. Messages never contain a secret.
 #[derive(Debug, Clone, Error)]
 pub enum ConnectError {
@@ -277,8 +279,13 @@ pub enum ConnectError {
     #[error("{0}")]
     Transient(String),
     /// TLS cannot be set up, or the server's certificate is not trusted. A retry does not help.
-    #[error("{0}")]
-    Insecure(String),
+    #[error("{reason}")]
+    Insecure {
+        /// The reason, for people.
+        reason: String,
+        /// What is wrong with the certificate; `None` if TLS failed for another reason.
+        certificate: Option<CertificateProblem>,
+    },
     /// Another failure that a retry cannot overcome: a wrong command, an invalid response.
     #[error("{0}")]
     Permanent(String),

@@ -23,6 +23,7 @@ pub mod lock;
 pub mod logins;
 pub mod markup;
 pub mod name;
+pub mod next_step;
 pub mod observer;
 pub mod opaque_debug;
 pub mod policy;

@@ -19,7 +19,7 @@ use self::disk::Disk;
 pub use self::{
     follow::Following,
     query::{Filter, TimeError, duration, parse_time},
-    reason::{Reason, ResourceKind},
+    reason::{InvolvedKind, Reason},
 };
 
 /// The number of events kept in memory.
@@ -57,7 +57,7 @@ impl Event {
     /// and definitions, but not for work that one gateway was asked to do.
     pub fn is_shared(&self) -> bool {
         Reason::ALL_SHARED.iter().any(|reason| reason.as_str() == self.reason)
-            || self.involved_object.kind == ResourceKind::McpServer.as_str()
+            || self.involved_object.kind == InvolvedKind::McpServer.as_str()
     }
 }
 

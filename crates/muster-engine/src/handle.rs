@@ -12,7 +12,7 @@ use muster_telemetry::Telemetry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    events::{Event, EventJournal, ResourceKind},
+    events::{Event, EventJournal, InvolvedKind},
     leased_servers::{LeasedServers, SwitchError},
     principals::Principals,
     reconcile::{Edit, EditError, Input},
@@ -66,7 +66,7 @@ impl VisibleServers {
     /// Whether the caller may know of an event. If no server is hidden, events of deleted servers are visible too.
     pub(crate) fn has_event(&self, event: &Event) -> bool {
         let object = &event.involved_object;
-        object.kind != ResourceKind::McpServer.as_str()
+        object.kind != InvolvedKind::McpServer.as_str()
             || self.0.policy.is_open()
             || self.has(&object.name)
     }

@@ -39,7 +39,7 @@ impl ServerLogs {
         ring.lines.push_back(ServerLogLine {
             number: ring.last,
             time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-            stream: stream.as_str().to_owned(),
+            stream: Some(stream),
             text: text.to_owned(),
         });
         while ring.lines.len() > MAX_LINES || ring.bytes > MAX_BYTES {

@@ -1,6 +1,7 @@
 //! Explains why the tools that a workflow or a service class needs cannot be called, and what to do.
 
 use muster_api::UnavailableServer;
+use muster_core::next_step::NextStep;
 use muster_gateway::dispatch::GatewaySnapshot;
 
 /// The number of tools and servers that an explanation names.
@@ -41,7 +42,7 @@ pub(crate) fn explained(state: &GatewaySnapshot, missing: &[String]) -> String {
     }
     lines.extend(hints(state, missing));
     if missing.iter().take(MOST).any(|tool| reason(state, tool).is_none()) {
-        lines.push("hint: find its name with filter_tools".to_owned());
+        lines.push(format!("hint: find its name with {}", NextStep::FindTool));
     }
     lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! The file watcher of the configuration directory.
+//! The file watcher of the configuration directory, with debounce: a burst of edits is one change.
 //!
 //! The system watches directories, not paths: a directory that is deleted and created again, or the new target of a
 //! link, is not watched. So the identities of all directories are compared with the watched ones after each edit, and

@@ -6,15 +6,11 @@ use muster_api::UnavailableServer;
 use muster_core::{
     catalog::{CatalogSnapshot, CatalogSource, ToolEntry},
     name::BackendName,
+    next_step::{LOG_IN, NextStep, START_SERVICE},
     text,
 };
 
 use crate::{condition::ServerCondition, dispatch::GatewaySnapshot};
-
-/// The tool that starts a server.
-const START: &str = "core_service_start";
-/// The tool that logs a caller in to a server.
-pub(crate) const LOGIN: &str = "core_auth_login";
 
 /// A server whose tools cannot be called now.
 #[derive(Debug, Clone)]
@@ -45,7 +41,7 @@ impl Absent {
     /// Whether the caller has to log in to it, and there is a tool for that.
     pub(crate) fn requires_login(&self, state: &GatewaySnapshot) -> bool {
         let is_required = self.condition == ServerCondition::AuthRequired && !self.uses_sso;
-        is_required && state.catalog.get(LOGIN).is_some()
+        is_required && state.catalog.get(LOG_IN).is_some()
     }
 
     /// Its last error in one short line.
@@ -74,8 +70,8 @@ impl Absent {
         let server = &self.server;
         let word = text::shell_quoted(server.as_str());
         // Without core tools there is no command to suggest either: a server given on the command line is only retried.
-        let start = state.catalog.get(START).map(|entry| match state.policy.shows(entry) {
-            true => format!("{START} {{\"name\": \"{server}\"}}"),
+        let start = state.catalog.get(START_SERVICE).map(|entry| match state.policy.shows(entry) {
+            true => NextStep::StartService { name: server.to_string() }.to_string(),
             false => format!("an operator runs `muster start service {word}`"),
         });
         match (self.condition, &self.next_retry, start) {
@@ -83,7 +79,7 @@ impl Absent {
                 "it uses your login at this gateway: log in to the gateway again".to_owned()
             }
             (ServerCondition::AuthRequired, _, Some(_)) => {
-                format!("log in with {LOGIN} {{\"server\": \"{server}\"}}")
+                format!("log in with {}", NextStep::LogIn { server: server.to_string() })
             }
             (ServerCondition::AuthRequired, _, None) => "it requires a login".to_owned(),
             (ServerCondition::AwaitingApproval, ..) => {

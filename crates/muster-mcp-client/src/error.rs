@@ -2,7 +2,7 @@
 
 use muster_core::{
     call::CallError,
-    connect::ConnectError,
+    connect::{CertificateProblem, ConnectError},
     name::BackendName,
     spooled::{MEMORY_LIMIT, SpooledLoadError},
 };
@@ -58,8 +58,13 @@ pub enum TransportError {
     #[error("{0}")]
     Lost(String),
     /// TLS cannot be set up, or the upstream's certificate is not trusted.
-    #[error("{0}")]
-    Insecure(String),
+    #[error("{reason}")]
+    Insecure {
+        /// The reason, for people.
+        reason: String,
+        /// What is wrong with the certificate; `None` if TLS failed for another reason.
+        certificate: Option<CertificateProblem>,
+    },
     /// The configuration or the upstream's answer is unusable; a retry would not help.
     #[error("{0}")]
     Invalid(String),
@@ -104,7 +109,7 @@ impl TransportError {
             }
             Self::Refused { status: None, .. }
             | Self::SessionGone { .. }
-            | Self::Insecure(_)
+            | Self::Insecure { .. }
             | Self::Invalid(_) => false,
         }
     }
@@ -138,7 +143,9 @@ impl TransportError {
             Self::Refused { .. } => {
                 ConnectError::Permanent(format!("it refused `{method}`: {self}"))
             }
-            Self::Insecure(reason) => ConnectError::Insecure(reason),
+            Self::Insecure { reason, certificate } => {
+                ConnectError::Insecure { reason, certificate }
+            }
             Self::SessionGone { .. }
             | Self::LoginFailed(_)
             | Self::Status { .. }

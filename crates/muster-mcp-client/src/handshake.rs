@@ -67,7 +67,7 @@ pub(crate) async fn probe(
         match error {
             TransportError::Unreachable(_)
             | TransportError::Lost(_)
-            | TransportError::Insecure(_)
+            | TransportError::Insecure { .. }
             | TransportError::Unauthorized { .. }
             | TransportError::LoginFailed(_) => {
                 return Err(error);

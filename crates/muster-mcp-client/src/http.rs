@@ -32,7 +32,7 @@ use self::{
     response::RequestId,
     server_stream::{ReconnectPolicy, StreamHandler},
     session::{
-        Context, HttpReply, HttpSession, ReplyBody, ResponseStream, STREAM_BACKOFF, SessionId,
+        EraHeaders, HttpReply, HttpSession, ReplyBody, ResponseStream, STREAM_BACKOFF, SessionId,
     },
 };
 use crate::{
@@ -78,13 +78,13 @@ impl HttpTransport {
         routing: Option<&RoutingHeaders>,
     ) -> Result<ResultBody, TransportError> {
         if let Some(routing) = routing {
-            return Ok(self.attempt(id, &body, Context::Modern(routing)).await?.0);
+            return Ok(self.attempt(id, &body, EraHeaders::Modern(routing)).await?.0);
         }
         let session = self.session.id();
-        match self.attempt(id, &body, Context::Legacy(&session)).await {
+        match self.attempt(id, &body, EraHeaders::Legacy(&session)).await {
             Err(TransportError::SessionGone { .. }) => {
                 Box::pin(self.replace_session(&session)).await?;
-                Ok(self.attempt(id, &body, Context::Legacy(&self.session.id())).await?.0)
+                Ok(self.attempt(id, &body, EraHeaders::Legacy(&self.session.id())).await?.0)
             }
             done => Ok(done?.0),
         }
@@ -95,7 +95,7 @@ impl HttpTransport {
         let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;
         let body = handshake::initialize(guard.id, &self.identity).into();
         let no_session = SessionId::default();
-        let (result, id) = self.attempt(guard.id, &body, Context::Legacy(&no_session)).await?;
+        let (result, id) = self.attempt(guard.id, &body, EraHeaders::Legacy(&no_session)).await?;
         let result = result.load().await?;
         let version =
             RawObject::parse(&result).and_then(|result| result.get_text("protocolVersion"));
@@ -112,7 +112,7 @@ impl HttpTransport {
         let asked = async {
             let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;
             let (body, session) = (handshake::set_level(guard.id).into(), self.session.id());
-            self.attempt(guard.id, &body, Context::Legacy(&session)).await
+            self.attempt(guard.id, &body, EraHeaders::Legacy(&session)).await
         };
         // Log messages are optional.
         if !matches!(timeout(handshake::LOG_LEVEL_TIMEOUT, asked).await, Ok(Ok(_))) {
@@ -135,7 +135,9 @@ impl HttpTransport {
                 let writer = MessageWriter::request(guard.id, "resources/subscribe");
                 let body = writer.text("uri", &uri).finish().into();
                 let session = self.session.id();
-                if let Err(error) = self.attempt(guard.id, &body, Context::Legacy(&session)).await {
+                if let Err(error) =
+                    self.attempt(guard.id, &body, EraHeaders::Legacy(&session)).await
+                {
                     debug!(server = &*self.router.name, "subscription to `{uri}` is lost: {error}");
                 }
             }
@@ -153,9 +155,9 @@ impl HttpTransport {
         self: &Arc<Self>,
         id: u64,
         body: &Bytes,
-        context: Context<'_>,
+        era_headers: EraHeaders<'_>,
     ) -> Result<(ResultBody, Option<http::HeaderValue>), TransportError> {
-        let reply = self.session.request(RequestId::Number(id), body, context).await?;
+        let reply = self.session.request(RequestId::Number(id), body, era_headers).await?;
         let HttpReply { session, body } = reply;
         let outcome = match body {
             ReplyBody::Message(payload) => {
@@ -201,7 +203,7 @@ impl HttpTransport {
 
     /// Sends a message that has no response.
     async fn notify(&self, body: Bytes) -> Result<(), TransportError> {
-        self.session.notify(&body, Context::Legacy(&self.session.id())).await
+        self.session.notify(&body, EraHeaders::Legacy(&self.session.id())).await
     }
 
     /// Listens to the standalone stream for as long as the upstream offers one. `opened` is notified

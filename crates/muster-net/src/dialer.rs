@@ -1,4 +1,4 @@
-//! Opening connections.
+//! Opens connections: address checks, connect timeouts, keepalive, TLS handshakes.
 
 use std::{
     fmt, io,
@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use muster_core::connect::CertificateProblem;
 use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
@@ -50,6 +51,8 @@ pub enum DialError {
         reason: String,
         /// Whether the connection merely broke during the handshake, so that a retry may succeed.
         interrupted: bool,
+        /// What is wrong with the server's certificate, if that is the reason.
+        certificate: Option<CertificateProblem>,
     },
     /// TLS cannot be set up on our side.
     #[error(transparent)]
@@ -99,6 +102,7 @@ impl Dialer {
                 host: url.host().to_owned(),
                 reason: err.to_string(),
                 interrupted: false,
+                certificate: None,
             })?,
         };
         let TlsConfig(config) = self.tls.tls_config()?;
@@ -159,6 +163,24 @@ fn handshake_error(url: &Url, err: &io::Error) -> DialError {
         || err.to_string(),
         |source| source.source().map_or_else(|| source.to_string(), ToString::to_string),
     );
-    let interrupted = !source.is_some_and(|source| source.is::<rustls::Error>());
-    DialError::Tls { host: url.host().to_owned(), reason, interrupted }
+    let tls_error = source.and_then(|source| source.downcast_ref::<rustls::Error>());
+    let certificate = tls_error.and_then(certificate_problem);
+    DialError::Tls {
+        host: url.host().to_owned(),
+        reason,
+        interrupted: tls_error.is_none(),
+        certificate,
+    }
+}
+
+fn certificate_problem(error: &rustls::Error) -> Option<CertificateProblem> {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+    };
+    let rustls::Error::InvalidCertificate(error) = error else { return None };
+    Some(match error {
+        Expired | ExpiredContext { .. } => CertificateProblem::Expired,
+        NotValidForName | NotValidForNameContext { .. } => CertificateProblem::WrongName,
+        _ => CertificateProblem::Untrusted,
+    })
 }

@@ -1,4 +1,4 @@
-//! How Valkey is reached.
+//! Connection settings for Valkey.
 
 use std::sync::Arc;
 

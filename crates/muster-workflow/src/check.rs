@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
-use muster_core::suggest;
+use muster_core::{next_step::NextStep, suggest};
 use muster_template::{DataReference, Template};
 use serde_json::{Value as Json, value::RawValue};
 
@@ -199,7 +199,7 @@ impl<'a> Check<'a> {
             ToolStatus::Missing(near) => self.within("tool", |check| {
                 let hint = match near.first() {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => "find its name with filter_tools".to_owned(),
+                    None => format!("find its name with {}", NextStep::FindTool),
                 };
                 let more =
                     if is_assumed_available(tool) { "" } else { "the workflow is not available" };

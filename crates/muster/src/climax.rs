@@ -14,7 +14,7 @@ mod validate;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use self::args::{Cli, Command};
+use self::args::{ClimaxCli, Command};
 use crate::{entry, error::CommandError};
 
 /// The name of the program.
@@ -26,7 +26,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     entry::enter(args::with_command(words), dispatch)
 }
 
-fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
+fn dispatch(cli: ClimaxCli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Validate(args) => validate::run(&args),

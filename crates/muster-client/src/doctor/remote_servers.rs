@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_config::mcpserver::{McpServerSpec, ServerType};
 use muster_core::{
-    connect::{ConnectError, ConnectRequest, Connector},
+    connect::{CertificateProblem, ConnectError, ConnectRequest, Connector},
     text,
 };
 use muster_engine::store::ServerFile;
@@ -35,12 +35,14 @@ pub(super) async fn explain(
             .fix(format!("log in with `muster auth login --server {name}`, or set `headers`"));
     }
     let insecure = match failure {
-        Failure::Error { error: ConnectError::Insecure(reason), .. } => Some(reason),
+        Failure::Error { error: ConnectError::Insecure { reason, certificate }, .. } => {
+            Some((reason, *certificate))
+        }
         Failure::Error { .. } | Failure::Timeout(_) => None,
     };
     // If the certificate was refused, report that. The response to a plain-text probe must not suggest another cause.
-    if let Some(reason) = insecure.filter(|reason| reason.contains("certificate")) {
-        return certificate(name, reason);
+    if let Some((reason, Some(problem))) = insecure {
+        return certificate(name, reason, problem);
     }
     let Ok(url) = Url::parse(&file.server.spec.url) else {
         let message = "the url cannot be read";
@@ -80,7 +82,7 @@ pub(super) async fn explain(
         }
         (ProbeResult::Tls | ProbeResult::Other | ProbeResult::Http { .. }, _) => {
             match (failure, insecure) {
-                (_, Some(reason)) => certificate(name, reason),
+                (_, Some((reason, _))) => certificate(name, reason, CertificateProblem::Untrusted),
                 (Failure::Timeout(limit), None) => {
                     let message = format!("no answer within {} s", limit.as_secs());
                     Finding::bad(Hop::Handshake, "no-answer", name, message)
@@ -119,18 +121,16 @@ fn with_url(
     finding.fix(fix).repair(repair)
 }
 
-fn certificate(name: &str, reason: &str) -> Finding {
-    let lower = reason.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let (code, fix) = match () {
-        () if says(&["expired"]) => (
+fn certificate(name: &str, reason: &str, problem: CertificateProblem) -> Finding {
+    let (code, fix) = match problem {
+        CertificateProblem::Expired => (
             "certificate-expired",
             "its operator must renew the certificate; check the clock of this machine",
         ),
-        () if says(&["notvalidforname", "not valid for name", "not valid for any names"]) => {
+        CertificateProblem::WrongName => {
             ("certificate-name", "use the host name that the certificate is for in `url`")
         }
-        () => (
+        CertificateProblem::Untrusted => (
             "certificate-untrusted",
             "add the CA that signed it to those this machine trusts, or start the gateway with --extra-ca-file",
         ),
@@ -205,7 +205,7 @@ mod tests {
 
     use muster_core::{
         backend::BoxFuture,
-        connect::{ConnectError, ConnectRequest, ConnectResult, Connector},
+        connect::{CertificateProblem, ConnectError, ConnectRequest, ConnectResult, Connector},
     };
     use muster_engine::store::{ConfigStore, Files};
 
@@ -213,12 +213,13 @@ mod tests {
 
     #[test]
     fn certificates() {
-        let code = |reason: &str| certificate("s", reason).code;
-        let expired = "no TLS with `h`: invalid peer certificate: certificate expired: verified at";
-        assert_eq!(code(expired), "certificate-expired");
-        let name = "invalid peer certificate: certificate not valid for name \"h\"";
-        assert_eq!(code(name), "certificate-name");
-        assert_eq!(code("invalid peer certificate: UnknownIssuer"), "certificate-untrusted");
+        for (problem, code) in [
+            (CertificateProblem::Expired, "certificate-expired"),
+            (CertificateProblem::WrongName, "certificate-name"),
+            (CertificateProblem::Untrusted, "certificate-untrusted"),
+        ] {
+            assert_eq!(certificate("s", "invalid peer certificate", problem).code, code);
+        }
     }
 
     #[derive(Debug)]
@@ -246,11 +247,15 @@ mod tests {
         fs::write(root.path().join("mcpservers/s.yaml"), text).unwrap();
         let files = ConfigStore::new(root.path()).load(&Files::default());
         let file = files.servers.get("s").unwrap();
-        for (reason, code) in [
-            ("no TLS with h: invalid peer certificate: UnknownIssuer", "certificate-untrusted"),
-            ("no TLS with h: received corrupt message", "speaks-http"),
+        for (reason, certificate, code) in [
+            (
+                "no TLS with h: UnknownIssuer",
+                Some(CertificateProblem::Untrusted),
+                "certificate-untrusted",
+            ),
+            ("no TLS with certificates.example: received corrupt message", None, "speaks-http"),
         ] {
-            let error = ConnectError::Insecure(reason.to_owned());
+            let error = ConnectError::Insecure { reason: reason.to_owned(), certificate };
             let failure = Failure::Error { error, doing: "connecting" };
             let finding = explain(&Nobody, file, &failure).await;
             assert_eq!((finding.code, finding.repair), (code, None), "{reason}");

@@ -122,7 +122,7 @@ impl RemoteError {
             TransportError::Unreachable(reason) | TransportError::Lost(reason) => {
                 Self::Unreachable(reason)
             }
-            TransportError::Insecure(reason) => Self::Insecure(reason),
+            TransportError::Insecure { reason, .. } => Self::Insecure(reason),
             other => Self::Connect(other.to_string()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Problem,
+    Problem, ProblemKind,
     reader::repeated_keys,
     yaml::{self, Node, NodeValue},
 };
@@ -33,6 +33,7 @@ fn names(root: &Node) -> Vec<Problem> {
                 fix: Some(fix),
                 line: node.line,
                 column: node.column,
+                kind: ProblemKind::Invalid,
             });
         };
         if !is_valid(name) {

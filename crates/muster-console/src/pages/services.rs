@@ -1,6 +1,6 @@
 //! The services: their state and health, and starting and stopping them.
 
-use muster_api::service::{ServiceInfo, ServiceList, ServiceStatus};
+use muster_api::service::{MCP_SERVER, ServiceInfo, ServiceList, ServiceStatus};
 use serde_json::json;
 
 use crate::{
@@ -12,8 +12,6 @@ use crate::{
     widgets::{cell, live, notice, notice_of, state, table, text, time},
 };
 
-/// The service type of MCP servers, which have their own pages.
-const SERVER: &str = "MCPServer";
 /// The prefix of the zero time, which stands for no time.
 const YEAR_ONE: &str = "0001-01-01T";
 
@@ -37,7 +35,8 @@ pub(super) async fn list(cx: PageContext<'_>) -> Result<PageReply, CoreError> {
 }
 
 fn path(service: &ServiceStatus) -> String {
-    let section = if service.service_type == SERVER { "servers" } else { "services" };
+    // MCP servers have their own pages.
+    let section = if service.service_type == MCP_SERVER { "servers" } else { "services" };
     link(&[section, &service.name])
 }
 

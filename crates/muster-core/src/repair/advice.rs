@@ -1,12 +1,12 @@
 //! Advice on invalid arguments: a fix, and the schema of the argument in question.
 
 use muster_schema::{Violation, ViolationKind};
-use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{lenient_object::members, schema_view::SchemaView};
 use crate::{
     json::{Raw, raw},
+    next_step::NextStep,
     schema::validator::BoundedSchema,
     suggest,
     text::shortened,
@@ -117,21 +117,17 @@ fn expected(shape: &SchemaView, argument: &str, place: &str) -> Option<String> {
 
 /// An example call of the tool.
 pub(super) fn example(tool: &str, shape: &SchemaView) -> String {
-    #[derive(Serialize)]
-    struct Call<'a> {
-        name: &'a str,
-        arguments: serde_json::Map<String, Value>,
-    }
     let required = shape.required();
     let shown = if required.is_empty() { shape.names().take(1).collect() } else { required };
     let placeholder = |name: &str| {
         let kinds = shape.property(name).and_then(|schema| shape.types(schema));
         format!("<{}>", kinds.as_ref().and_then(|kinds| kinds.first()).unwrap_or(&"value"))
     };
-    let arguments = shown
+    let arguments: serde_json::Map<String, Value> = shown
         .into_iter()
         .take(MAX_NAMES)
         .map(|name| (name.to_owned(), Value::String(placeholder(name))))
         .collect();
-    raw(&Call { name: &shortened(tool), arguments }).get().to_owned()
+    let name = shortened(tool).into_owned();
+    NextStep::CallTool { name, arguments: raw(&arguments) }.to_string()
 }

@@ -5,7 +5,7 @@ mod instance;
 use std::sync::Arc;
 
 use muster_api::{
-    service::{ServiceHealth, ServiceList, ServiceStatus},
+    service::{MCP_SERVER, ServiceHealth, ServiceList, ServiceStatus},
     state::BackendState,
 };
 use muster_core::{backend::CallContext, call::Caller};
@@ -144,7 +144,7 @@ fn server(entry: &ServerEntry) -> ServiceStatus {
     put("tools", json!(entry.counts.tools));
     ServiceStatus {
         name: entry.server.name.clone(),
-        service_type: "MCPServer".to_owned(),
+        service_type: MCP_SERVER.to_owned(),
         state: status.condition.state(),
         health: status.condition.health(),
         error: status.error.clone(),

@@ -1,8 +1,8 @@
 //! The reasons of events.
 
-/// The kind of a resource.
+/// The kind of the resource that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResourceKind {
+pub enum InvolvedKind {
     /// An MCP server.
     McpServer,
     /// A workflow.
@@ -13,7 +13,7 @@ pub enum ResourceKind {
     ServiceInstance,
 }
 
-impl ResourceKind {
+impl InvolvedKind {
     /// Its name in files and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -239,12 +239,12 @@ impl Reason {
     }
 
     /// The kind of resource it is about.
-    pub fn kind(self) -> ResourceKind {
-        let about = |kind: &ResourceKind| self.as_str().starts_with(kind.as_str());
-        [ResourceKind::Workflow, ResourceKind::ServiceClass, ResourceKind::ServiceInstance]
+    pub fn kind(self) -> InvolvedKind {
+        let about = |kind: &InvolvedKind| self.as_str().starts_with(kind.as_str());
+        [InvolvedKind::Workflow, InvolvedKind::ServiceClass, InvolvedKind::ServiceInstance]
             .into_iter()
             .find(about)
-            .unwrap_or(ResourceKind::McpServer)
+            .unwrap_or(InvolvedKind::McpServer)
     }
 
     /// Whether it is a warning.

@@ -1,4 +1,4 @@
-//! A unit: the task that keeps one MCP server connected while it should run.
+//! A unit: the task that keeps one MCP server connected while it should run, and retries with backoff when it fails.
 
 use std::{future::pending, sync::Arc, time::Duration};
 

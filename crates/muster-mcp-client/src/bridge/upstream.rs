@@ -34,7 +34,7 @@ use crate::{
     http::{
         response::RequestId,
         server_stream::{self, ReconnectPolicy, StreamHandler},
-        session::{Context, HttpReply, HttpSession, ReplyBody, SessionId},
+        session::{EraHeaders, HttpReply, HttpSession, ReplyBody, SessionId},
     },
     spool::{Payload, SpoolFile},
     spooled_result::Envelope,
@@ -141,8 +141,8 @@ impl Upstream {
         id: &SessionId,
     ) -> Result<(), TransportError> {
         let context = match &request.headers {
-            Some(headers) => Context::Modern(headers),
-            None => Context::Legacy(id),
+            Some(headers) => EraHeaders::Modern(headers),
+            None => EraHeaders::Legacy(id),
         };
         let reply = self.http.request(RequestId::Raw(&request.id), &request.body, context).await?;
         let HttpReply { session, body } = reply;
@@ -226,7 +226,7 @@ impl Upstream {
         let sent = match &version {
             Some(version) => {
                 let headers = RoutingHeaders::version(version);
-                self.http.notify(&body, Context::Modern(&headers)).await
+                self.http.notify(&body, EraHeaders::Modern(&headers)).await
             }
             None => self.notify_in_session(&body).await,
         };
@@ -237,10 +237,10 @@ impl Upstream {
 
     async fn notify_in_session(&self, body: &Bytes) -> Result<(), TransportError> {
         let id = self.http.id();
-        match self.http.notify(body, Context::Legacy(&id)).await {
+        match self.http.notify(body, EraHeaders::Legacy(&id)).await {
             Err(TransportError::SessionGone { .. }) => {
                 Box::pin(self.replace_session(&id)).await?;
-                self.http.notify(body, Context::Legacy(&self.http.id())).await
+                self.http.notify(body, EraHeaders::Legacy(&self.http.id())).await
             }
             sent => sent,
         }
@@ -267,7 +267,7 @@ impl Upstream {
                 return Err(gone());
             };
             let (id, context) = (RequestId::Raw(id), SessionId::default());
-            let reply = self.http.request(id, &initialize, Context::Legacy(&context)).await?;
+            let reply = self.http.request(id, &initialize, EraHeaders::Legacy(&context)).await?;
             let response = match reply.body {
                 ReplyBody::Message(payload) => payload.into_memory().await?,
                 ReplyBody::Failure { status, message } => return Err(failure(status, &message)),
@@ -283,7 +283,7 @@ impl Upstream {
                 return Err(gone());
             }
             for message in self.session.replay() {
-                self.http.notify(&message, Context::Legacy(&self.http.id())).await?;
+                self.http.notify(&message, EraHeaders::Legacy(&self.http.id())).await?;
             }
             Ok(())
         };
@@ -411,7 +411,7 @@ fn rpc_error(error: TransportError) -> RpcError {
         TransportError::Status { status } => {
             (code::INTERNAL_ERROR, format!("the server answered with status {status}"))
         }
-        TransportError::Insecure(reason) | TransportError::Invalid(reason) => {
+        TransportError::Insecure { reason, .. } | TransportError::Invalid(reason) => {
             (code::INTERNAL_ERROR, reason)
         }
     };

@@ -330,15 +330,17 @@ fn dial_error(error: DialError, place: &str) -> TransportError {
             TransportError::Unreachable(format!("{place} cannot be reached: {reason}"))
         }
         // An untrusted certificate stays untrusted; an interrupted handshake may succeed later.
-        DialError::Tls { reason, interrupted, .. } => {
+        DialError::Tls { reason, interrupted, certificate, .. } => {
             let text = format!("no TLS with {place}: {reason}");
             if interrupted {
                 TransportError::Unreachable(text)
             } else {
-                TransportError::Insecure(text)
+                TransportError::Insecure { reason: text, certificate }
             }
         }
-        DialError::TlsConfig(error) => TransportError::Insecure(error.to_string()),
+        DialError::TlsConfig(error) => {
+            TransportError::Insecure { reason: error.to_string(), certificate: None }
+        }
     }
 }
 

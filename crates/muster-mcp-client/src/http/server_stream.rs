@@ -1,4 +1,5 @@
-//! The standalone event stream of a legacy session: messages of the upstream that belong to no request.
+//! The standalone SSE stream of a legacy session, for messages of the upstream that belong to no request: reconnects,
+//! retries and their backoff.
 
 use std::sync::Arc;
 

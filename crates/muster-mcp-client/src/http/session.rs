@@ -82,7 +82,7 @@ impl SessionId {
 
 /// The headers of a request that depend on the era.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Context<'a> {
+pub(crate) enum EraHeaders<'a> {
     /// A legacy request: its session, if there is one yet.
     Legacy(&'a SessionId),
     /// A modern request: the headers that repeat its body.
@@ -169,11 +169,11 @@ impl HttpSession {
         self: &Arc<Self>,
         id: RequestId<'_>,
         body: &Bytes,
-        context: Context<'_>,
+        era_headers: EraHeaders<'_>,
     ) -> Result<HttpReply, TransportError> {
-        let exchange = self.post(body, context).await?;
+        let exchange = self.post(body, era_headers).await?;
         if !exchange.head().status().is_success() {
-            let rejected = rejection(&self.pool, exchange, Some(id), is_in_session(context));
+            let rejected = rejection(&self.pool, exchange, Some(id), is_in_session(era_headers));
             // Boxed: a request that is not rejected need not reserve the memory for it.
             return match Box::pin(rejected).await {
                 Rejection::Response { status, body: message } => {
@@ -196,9 +196,9 @@ impl HttpSession {
                     events: EventReader::new(response.into_body(), &self.spool),
                     connection,
                     cursor: StreamCursor::default(),
-                    resume_in: match context {
-                        Context::Legacy(id) => Some(id.clone()),
-                        Context::Modern(_) => None,
+                    resume_in: match era_headers {
+                        EraHeaders::Legacy(id) => Some(id.clone()),
+                        EraHeaders::Modern(_) => None,
                     },
                     resumes: 0,
                 }))
@@ -219,22 +219,26 @@ impl HttpSession {
     pub(crate) async fn notify(
         &self,
         body: &Bytes,
-        context: Context<'_>,
+        era_headers: EraHeaders<'_>,
     ) -> Result<(), TransportError> {
-        let exchange = self.post(body, context).await?;
+        let exchange = self.post(body, era_headers).await?;
         if !exchange.head().status().is_success() {
-            return Err(self.rejected(exchange, is_in_session(context)).await);
+            return Err(self.rejected(exchange, is_in_session(era_headers)).await);
         }
         exchange.read_in_memory(&self.pool).await?;
         Ok(())
     }
 
-    async fn post(&self, body: &Bytes, context: Context<'_>) -> Result<Exchange, TransportError> {
+    async fn post(
+        &self,
+        body: &Bytes,
+        era_headers: EraHeaders<'_>,
+    ) -> Result<Exchange, TransportError> {
         self.send(|| {
             let mut request = self.new_request(Method::POST, JSON_OR_EVENTS, body.clone());
-            match context {
-                Context::Legacy(session) => session.apply(request.headers_mut()),
-                Context::Modern(headers) => headers.apply(request.headers_mut()),
+            match era_headers {
+                EraHeaders::Legacy(session) => session.apply(request.headers_mut()),
+                EraHeaders::Modern(headers) => headers.apply(request.headers_mut()),
             }
             request
         })
@@ -345,10 +349,10 @@ impl HttpSession {
     }
 }
 
-const fn is_in_session(context: Context<'_>) -> bool {
-    match context {
-        Context::Legacy(id) => id.is_assigned(),
-        Context::Modern(_) => false,
+const fn is_in_session(era_headers: EraHeaders<'_>) -> bool {
+    match era_headers {
+        EraHeaders::Legacy(id) => id.is_assigned(),
+        EraHeaders::Modern(_) => false,
     }
 }
 

@@ -77,7 +77,9 @@ async fn urls_that_are_not_servers() {
     let endpoint = http(&url);
     let (failure, _stream) = tokio::join!(failure(&endpoint), plain);
     match failure {
-        ConnectError::Insecure(text) => assert!(text.contains("no TLS"), "{text}"),
+        ConnectError::Insecure { reason, certificate: None } => {
+            assert!(reason.contains("no TLS"), "{reason}");
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Limits on the calls of one caller: how many at a time, and how many per second.
+//! Rate limits: how many calls one caller may make per second, and how many at a time.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 

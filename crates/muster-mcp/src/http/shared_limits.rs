@@ -1,4 +1,4 @@
-//! The limit on the calls of one caller per second, at all replicas together.
+//! The rate limit on the calls of one caller, at all replicas together.
 //!
 //! A replica takes a part of the limit at a time, so that most calls need no round trip. The part that it does not use
 //! within the second is lost: callers may be refused a little early, but never make more calls than allowed within a

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_core::connect::CertificateProblem;
 use muster_net::{AddressPolicy, DialError, Dialer, MtlsIdentity, TlsSource, TrustStore, Url};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd,
@@ -66,10 +67,15 @@ fn trusting(certificate: &Certificate) -> TrustStore {
 }
 
 #[track_caller]
-fn assert_tls_error(result: &Result<(), DialError>, expected: &str) {
+fn assert_tls_error(
+    result: &Result<(), DialError>,
+    expected: &str,
+    problem: Option<CertificateProblem>,
+) {
     match result {
-        Err(DialError::Tls { reason, interrupted: false, .. }) => {
+        Err(DialError::Tls { reason, interrupted: false, certificate, .. }) => {
             assert!(reason.contains(expected), "{reason}");
+            assert_eq!(*certificate, problem, "{reason}");
         }
         other => panic!("{other:?}"),
     }
@@ -82,9 +88,13 @@ async fn a_pinned_self_signed_ca_may_be_the_servers_certificate() {
     let url = format!("https://localhost:{port}/");
     connect(trusting(&certificate), &url).await.unwrap();
     let refused = connect(TrustStore::system(), &url).await;
-    assert_tls_error(&refused, "CaUsedAsEndEntity");
+    assert_tls_error(&refused, "CaUsedAsEndEntity", Some(CertificateProblem::Untrusted));
     let (other, _) = self_signed(|_| ());
-    assert_tls_error(&connect(trusting(&other), &url).await, "CaUsedAsEndEntity");
+    assert_tls_error(
+        &connect(trusting(&other), &url).await,
+        "CaUsedAsEndEntity",
+        Some(CertificateProblem::Untrusted),
+    );
 }
 
 #[tokio::test]
@@ -92,11 +102,11 @@ async fn a_pinned_certificate_must_have_the_name_and_be_in_its_validity_period()
     let (certificate, key) = self_signed(|_| ());
     let port = serve(&certificate, &key, None).await;
     let refused = connect(trusting(&certificate), &format!("https://127.0.0.1:{port}/")).await;
-    assert_tls_error(&refused, "not valid for");
+    assert_tls_error(&refused, "not valid for", Some(CertificateProblem::WrongName));
     let (expired, key) = self_signed(|params| params.not_after = date_time_ymd(2020, 1, 1));
     let port = serve(&expired, &key, None).await;
     let refused = connect(trusting(&expired), &format!("https://localhost:{port}/")).await;
-    assert_tls_error(&refused, "expired");
+    assert_tls_error(&refused, "expired", Some(CertificateProblem::Expired));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::output::Format;
 /// MCP. Agents see two tools: `climax_search` finds what there is, `climax_call` runs it.
 #[derive(Debug, Parser)]
 #[command(name = "climax", version, infer_long_args = true, after_help = AFTER_HELP)]
-pub struct Cli {
+pub struct ClimaxCli {
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -262,7 +262,7 @@ fn asks_about_all(word: &OsString) -> bool {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::{Cli, with_command};
+    use super::{ClimaxCli, with_command};
 
     #[track_caller]
     fn check(typed: &str, expect: &str) {
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn the_help_names_the_options_of_run() {
-        let help = Cli::command().render_help().to_string();
-        let command = Cli::command();
+        let help = ClimaxCli::command().render_help().to_string();
+        let command = ClimaxCli::command();
         let run = command.find_subcommand("run").unwrap();
         for option in run.get_arguments().filter_map(clap::Arg::get_long) {
             assert!(option == "help" || help.contains(&format!("--{option}")), "--{option}");
@@ -310,6 +310,6 @@ mod tests {
 
     #[test]
     fn the_command_tree_is_sound() {
-        Cli::command().debug_assert();
+        ClimaxCli::command().debug_assert();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
-use muster_config::{LoadError, Problem, Warning};
+use muster_config::{LoadError, Problem, ProblemKind, Warning};
 use muster_core::policy::unmatched::UnmatchedRule;
 use muster_exec::{environment::Environment, lookup};
 use serde::Serialize;
@@ -165,12 +165,15 @@ impl Verdict {
 impl From<&Problem> for Found {
     fn from(problem: &Problem) -> Self {
         // A missing top-level field has no line to point to. Keep a fix that names the line of a misspelled field.
-        let whole_file = problem.message == "Field required" && problem.path.len() == 1;
+        let whole_file = problem.kind != ProblemKind::Invalid && problem.path.len() == 1;
         Self {
             path: Some(problem.path.join(" → ")),
             message: problem.message.clone(),
             line: (!whole_file).then_some(problem.line),
-            fix: problem.fix.clone().filter(|fix| !whole_file || fix.starts_with("line ")),
+            fix: problem
+                .fix
+                .clone()
+                .filter(|_| !whole_file || problem.kind == ProblemKind::Misspelled),
         }
     }
 }

@@ -8,7 +8,7 @@ use muster_client::remote::tool_response::ToolResponse;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, as_commands, one},
+    gateway_args::{GatewayArgs, one},
     resource_kinds::{self, ResourceKind},
 };
 use crate::{
@@ -68,7 +68,7 @@ fn tools(response: &ToolResponse) -> Vec<String> {
     if reply.available {
         return Vec::new();
     }
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(next_step::with_command);
     let hints: Vec<String> = reply.unavailable.iter().filter_map(hint).collect();
     if hints.is_empty() { vec![next_step::FOR_MISSING_TOOLS.to_owned()] } else { hints }
 }

@@ -1,6 +1,6 @@
 //! The flags, connection and output that all commands for a running gateway share.
 
-use std::{borrow::Cow, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use muster_api::execution::{ExecutionReply, StepReply, TOOL_PREFIX};
@@ -15,8 +15,7 @@ use muster_client::{
     },
     user_dirs,
 };
-use muster_core::{json::Raw, text::shell_quoted};
-use serde::Deserialize;
+use muster_core::json::Raw;
 use serde_json::{Value, value::RawValue};
 use tracing::level_filters::LevelFilter;
 
@@ -26,7 +25,7 @@ use crate::{
     output::{
         self, Printer,
         format::{OutputFormat, OutputStyle},
-        reply, spinner,
+        next_step, reply, spinner,
     },
     terminal::Terminal,
 };
@@ -225,69 +224,22 @@ impl GatewaySession {
     }
 }
 
-/// Converts the error text of a tool to an error. Its hints are written for agents, so meta-tools in them are replaced
-/// by commands.
+/// Converts the error text of a tool to an error. Its hints are written for agents, and are shown with commands.
 pub(crate) fn refusal(text: &str) -> CommandError {
     let (hints, words): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("hint: "));
     let error = CommandError::new(words.join("\n").trim_end());
     let hints = hints.into_iter().filter_map(|hint| hint.strip_prefix("hint: "));
-    hints.map(as_commands).fold(error, CommandError::hint)
+    hints.map(next_step::with_command).fold(error, CommandError::hint)
 }
 
-/// Replaces the meta-tools in the hints of a reply by commands.
+/// Shows the hints of a reply with commands instead of tool calls.
 fn with_commands(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("hint: ") {
-        Some(hint) => format!("hint: {}", as_commands(hint)),
+        Some(hint) => format!("hint: {}", next_step::with_command(hint)),
         None => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Replaces the meta-tools and their arguments in a hint for agents by commands.
-pub(crate) fn as_commands(hint: &str) -> String {
-    let hint = hint.replace("filter_tools", "`muster search`");
-    let Some(at) = hint.find('{') else { return hint };
-    let (said, arguments) = hint.split_at(at);
-    if let Some(said) = said.strip_suffix("core_auth_login ")
-        && let Ok(login) = serde_json::from_str::<Login<'_>>(arguments)
-    {
-        return format!("{said}`muster auth login --server {}`", shell_quoted(&login.server));
-    }
-    if let Some(said) = said.strip_suffix("core_service_start ")
-        && let Ok(start) = serde_json::from_str::<Start<'_>>(arguments)
-    {
-        return format!("{said}`muster start service {}`", shell_quoted(&start.name));
-    }
-    let Ok(call) = serde_json::from_str::<Call<'_>>(arguments) else { return hint };
-    let arguments = shell_quoted(call.arguments.get());
-    format!("{said}`muster call {} --json {arguments}`", shell_quoted(&call.name))
-}
-
-/// The arguments of `core_auth_login` in a hint.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Login<'a> {
-    #[serde(borrow)]
-    server: Cow<'a, str>,
-}
-
-/// The arguments of `core_service_start` in a hint.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Start<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-}
-
-/// A call in a hint, as arguments of `call_tool`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Call<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    arguments: &'a RawValue,
 }
 
 /// The error of a failed workflow execution: its steps and their reasons. The last text names the execution.
@@ -322,30 +274,7 @@ pub(crate) fn one(key: &'static str, value: &str) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_commands, failed_execution, with_commands};
-
-    #[test]
-    fn hints_for_agents_become_commands() {
-        for (hint, command) in [
-            ("find its name with filter_tools", "find its name with `muster search`"),
-            (
-                r#"add `name`: {"name":"x_a","arguments":{"name":"<string>"}}"#,
-                r#"add `name`: `muster call x_a --json '{"name":"<string>"}'`"#,
-            ),
-            (
-                r#"log in with core_auth_login {"server": "a"}"#,
-                "log in with `muster auth login --server a`",
-            ),
-            (
-                r#"it is tried again at 9:00; to try now: core_service_start {"name": "my server"}"#,
-                "it is tried again at 9:00; to try now: `muster start service 'my server'`",
-            ),
-            ("write {this}", "write {this}"),
-            ("`nam` is called `name`", "`nam` is called `name`"),
-        ] {
-            assert_eq!(as_commands(hint), command);
-        }
-    }
+    use super::{failed_execution, with_commands};
 
     #[test]
     fn hints_of_replies_become_commands() {

@@ -5,13 +5,17 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::{UnavailableServer, mcp_server::McpServerInfo, service::ServiceStatus};
+use muster_api::{
+    UnavailableServer,
+    mcp_server::McpServerInfo,
+    service::{MCP_SERVER, ServiceStatus},
+};
 use muster_client::remote::tool_response::ToolResponse;
 use serde::Deserialize;
 
 use super::{
     completion,
-    gateway_args::{GatewayArgs, GatewaySession, as_commands},
+    gateway_args::{GatewayArgs, GatewaySession},
     resource_kinds::{self, ResourceKind},
     resource_verb::call,
 };
@@ -88,7 +92,7 @@ fn server(response: &ToolResponse) -> Vec<String> {
 /// The next step for an MCP server. Other services start and stop by themselves or by their owner.
 fn service(response: &ToolResponse) -> Vec<String> {
     let status: ServiceStatus = response.reply("core_service_status").unwrap_or_default();
-    let is_server = status.service_type == "MCPServer";
+    let is_server = status.service_type == MCP_SERVER;
     next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
 }
 
@@ -100,6 +104,6 @@ fn tools(response: &ToolResponse) -> Vec<String> {
         unavailable: Vec<UnavailableServer>,
     }
     let lacking: Lacking = response.reply("unavailable").unwrap_or_default();
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(next_step::with_command);
     lacking.unavailable.iter().filter_map(hint).collect()
 }

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Man) -> Result<ExitCode, CommandError> {
         CommandError::new(format!("cannot write to {}: {err}", args.dir.display()))
     };
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
-    for program in [cli::Cli::command(), climax::args::Cli::command()] {
+    for program in [cli::Cli::command(), climax::args::ClimaxCli::command()] {
         clap_mangen::generate_to(program, &args.dir).map_err(failed)?;
     }
     Printer::stdout().line(&format!("manual pages written to {}", args.dir.display()))?;

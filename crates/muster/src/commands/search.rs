@@ -9,7 +9,7 @@ use muster_core::json::raw;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::gateway_args::{GatewayArgs, GatewaySession, as_commands};
+use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
     output::{
@@ -122,7 +122,7 @@ async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandErro
         output::hint(&doubt);
     }
     for server in &reply.unavailable {
-        output::warn(&next_step::unavailable(server, as_commands));
+        output::warn(&next_step::unavailable(server));
     }
     Ok(())
 }

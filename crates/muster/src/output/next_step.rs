@@ -7,7 +7,8 @@ use muster_api::{
     service::{ServiceHealth, ServiceStatus},
     state::{BackendState, ServerState},
 };
-use muster_core::text::shell_quoted;
+use muster_config::mcpserver::ServerType;
+use muster_core::{next_step::NextStep, text::shell_quoted};
 use serde_json::Value;
 
 use super::reply::title;
@@ -39,7 +40,7 @@ pub fn for_info(server: &McpServerInfo) -> Option<String> {
         ServerState::Unknown => BackendState::Unknown,
     };
     let session = server.session.as_ref().map(|session| session.session_status);
-    let is_local = server.r#type == "stdio";
+    let is_local = is_local(&server.r#type);
     step(&Situation {
         name: &server.name,
         state,
@@ -59,9 +60,14 @@ pub fn for_server(status: &ServiceStatus) -> Option<String> {
         state: *state,
         health: status.health,
         session: session.and_then(|session| serde_json::from_value(session).ok()),
-        is_local: metadata.get("type").is_some_and(|kind| kind == "stdio"),
+        is_local: metadata.get("type").and_then(Value::as_str).is_some_and(is_local),
         auth: metadata.get("auth"),
     })
+}
+
+/// Whether a server of this type is a child process of the gateway.
+pub fn is_local(kind: &str) -> bool {
+    ServerType::named(kind).is_some_and(ServerType::is_local)
 }
 
 /// The facts that determine the next step.
@@ -107,13 +113,35 @@ fn uses_gateway_login(auth: Option<&Value>) -> bool {
     is_set("/forwardToken") || is_set("/tokenExchange/enabled")
 }
 
-/// Describes why a server is unavailable and what to do. The gateway's hint is written for agents, and is converted to
-/// a command.
-pub fn unavailable(server: &UnavailableServer, as_command: fn(&str) -> String) -> String {
+/// Shows a hint for agents with a command instead of a tool call.
+pub fn with_command(hint: &str) -> String {
+    match NextStep::split_from(hint) {
+        Some((sentence, step)) => format!("{sentence}`{}`", command(&step)),
+        None => hint.to_owned(),
+    }
+}
+
+/// A step that the gateway suggests, as a command.
+fn command(step: &NextStep) -> String {
+    match step {
+        NextStep::FindTool => "muster search".to_owned(),
+        NextStep::LogIn { server } => {
+            format!("muster auth login --server {}", shell_quoted(server))
+        }
+        NextStep::StartService { name } => format!("muster start service {}", shell_quoted(name)),
+        NextStep::CallTool { name, arguments } => {
+            let arguments = shell_quoted(arguments.get());
+            format!("muster call {} --json {arguments}", shell_quoted(name))
+        }
+    }
+}
+
+/// Describes why a server is unavailable and what to do.
+pub fn unavailable(server: &UnavailableServer) -> String {
     let UnavailableServer { server, state, reason, hint } = server;
     let state = title(state.as_str());
     let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let hint = hint.as_deref().map(|hint| format!("; {}", as_command(hint))).unwrap_or_default();
+    let hint = hint.as_deref().map(|hint| format!("; {}", with_command(hint))).unwrap_or_default();
     format!("server {server} is unavailable ({state}{reason}){hint}")
 }
 
@@ -126,7 +154,30 @@ mod tests {
     use muster_api::{mcp_server::McpServerInfo, service::ServiceStatus};
     use serde_json::json;
 
-    use super::{for_info, for_server, state_of};
+    use super::{for_info, for_server, state_of, with_command};
+
+    #[test]
+    fn hints_for_agents_become_commands() {
+        for (hint, command) in [
+            ("find its name with filter_tools", "find its name with `muster search`"),
+            (
+                r#"add `name`: {"name":"x_a","arguments":{"name":"<string>"}}"#,
+                r#"add `name`: `muster call x_a --json '{"name":"<string>"}'`"#,
+            ),
+            (
+                r#"log in with core_auth_login {"server": "a"}"#,
+                "log in with `muster auth login --server a`",
+            ),
+            (
+                r#"it is tried again at 9:00; to try now: core_service_start {"name": "my server"}"#,
+                "it is tried again at 9:00; to try now: `muster start service 'my server'`",
+            ),
+            ("write {this}", "write {this}"),
+            ("`nam` is called `name`", "`nam` is called `name`"),
+        ] {
+            assert_eq!(with_command(hint), command);
+        }
+    }
 
     #[test]
     fn every_state_has_a_next_step() {

@@ -27,7 +27,7 @@ const MADE: &str = "<!-- Made from the program by a test; do not edit by hand. -
 #[test]
 fn command_lines() {
     expect_file!["../../../../docs/reference/climax-cli.md"]
-        .assert_eq(&command_page("climax", climax::args::Cli::command()));
+        .assert_eq(&command_page("climax", climax::args::ClimaxCli::command()));
     expect_file!["../../../../docs/reference/muster-cli.md"]
         .assert_eq(&command_page("muster", cli::Cli::command()));
 }

@@ -425,6 +425,7 @@ fn every_crate_inherits_the_lints() {
 fn public_types_have_names_of_their_own() {
     let mut seen: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     for dir in crates() {
+        // A file, not its crate: one crate may not use a name twice either.
         for file in rust_files(&dir.join("src")) {
             let text = fs::read_to_string(&file).unwrap();
             for line in code(&text).lines() {
@@ -432,16 +433,16 @@ fn public_types_have_names_of_their_own() {
                 let mut words = item.split_whitespace();
                 if matches!(words.next(), Some("struct" | "enum" | "trait" | "type")) {
                     let name = words.next().unwrap().split(|c: char| !c.is_alphanumeric()).next();
-                    seen.entry(name.unwrap().to_owned()).or_default().insert(dir.clone());
+                    seen.entry(name.unwrap().to_owned()).or_default().insert(file.clone());
                 }
             }
         }
     }
     for (name, _) in SAME_CONCEPT {
-        assert!(seen.get(*name).is_some_and(|crates| crates.len() > 1), "`{name}` has one meaning");
+        assert!(seen.get(*name).is_some_and(|files| files.len() > 1), "`{name}` has one meaning");
     }
-    seen.retain(|name, crates| {
-        crates.len() > 1 && !SAME_CONCEPT.iter().any(|(same, _)| same == name)
+    seen.retain(|name, files| {
+        files.len() > 1 && !SAME_CONCEPT.iter().any(|(same, _)| same == name)
     });
     assert!(seen.is_empty(), "public types that share a name: {seen:#?}");
 }

@@ -485,9 +485,10 @@ fn every_command_is_run_with_right_and_with_wrong_arguments() {
         }
     }
     let mut missing = Vec::new();
-    for (name, command) in
-        [("muster", muster::cli::Cli::command()), ("climax", muster::climax::args::Cli::command())]
-    {
+    for (name, command) in [
+        ("muster", muster::cli::Cli::command()),
+        ("climax", muster::climax::args::ClimaxCli::command()),
+    ] {
         add_missing(&command, name, &lines, &mut missing);
     }
     assert_eq!(missing, [""; 0]);

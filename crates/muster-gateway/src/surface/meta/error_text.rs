@@ -6,6 +6,7 @@ use muster_core::{
     catalog::ToolAudience,
     json::{Raw, RawObject},
     name::BackendName,
+    next_step::NextStep,
     repair::advice::{self, Advice, SchemaFragment},
     suggest,
     text::shortened,
@@ -101,7 +102,7 @@ fn nearest(meta: &Meta, state: &GatewaySnapshot, name: &str) -> String {
     }
     let near = state.catalog.similar(name, |entry| state.policy.shows(entry));
     let near: Vec<&str> = near.iter().map(|name| name.as_str()).collect();
-    near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
+    near_names(&near).unwrap_or_else(|| format!("hint: find its name with {}", NextStep::FindTool))
 }
 
 /// A hint for a tool that changes the gateway. Its name is not a secret.

@@ -94,9 +94,9 @@ async fn looked(given: &MetaArguments<'_>, budget: Budget, sink: OutputSink) -> 
 }
 
 /// The handle, and the block or the excerpt.
-type Asked = (String, Option<u64>, ExcerptRequest);
+type OutputRequest = (String, Option<u64>, ExcerptRequest);
 
-fn read(given: &MetaArguments<'_>) -> Result<Asked, String> {
+fn read(given: &MetaArguments<'_>) -> Result<OutputRequest, String> {
     let number = |key, least| -> Result<Option<u64>, String> {
         Ok(given.count(key, least)?.map(|count| count as u64))
     };

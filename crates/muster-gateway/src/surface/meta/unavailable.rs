@@ -1,13 +1,10 @@
 //! The servers that are missing from a listing or a search, named in every reply that would otherwise hide the gap.
 
-use muster_core::{json::raw, text, token_estimate};
+use muster_core::{json::raw, next_step::LOG_IN, text, token_estimate};
 use serde::Serialize;
 
 use super::budget::Budget;
-use crate::{
-    absent::{Absent, LOGIN},
-    dispatch::GatewaySnapshot,
-};
+use crate::{absent::Absent, dispatch::GatewaySnapshot};
 
 /// The number of servers that are named.
 const MOST: usize = 6;
@@ -125,7 +122,7 @@ impl LoginServers {
         let servers = absent.iter().take(most).map(|absent| LoginServer {
             name: text::shortened(absent.server.as_str()).into_owned(),
             status: absent.condition.as_str(),
-            auth_tool: LOGIN,
+            auth_tool: LOG_IN,
         });
         Self {
             servers_requiring_auth: servers.collect(),

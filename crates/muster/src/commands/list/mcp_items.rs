@@ -9,10 +9,7 @@ use serde::Serialize;
 
 use super::List;
 use crate::{
-    commands::{
-        gateway_args::{GatewaySession, as_commands},
-        resource_kinds::ResourceKind,
-    },
+    commands::{gateway_args::GatewaySession, resource_kinds::ResourceKind},
     error::CommandError,
     output::{
         self, Printer, next_step,
@@ -123,7 +120,7 @@ pub(super) async fn list(
             let page = inventory::tools_behind(remote).await.map_err(failed("tools"))?;
             print(session, fits, page.tools, TOOLS, tool, ("tool", "tools"))?;
             for server in page.unavailable.iter().filter(|_| !session.quiet) {
-                output::warn(&next_step::unavailable(server, as_commands));
+                output::warn(&next_step::unavailable(server));
             }
             Ok(())
         }

@@ -4,6 +4,7 @@ use muster_api::{
     mcp_server::{McpServerInfo, McpServerList, McpServerSession, ServerLog, ServerLogLine},
     state::ServerState,
 };
+use muster_core::connect::OutputStream;
 
 use super::{ReplyView, time, title, with_notes};
 use crate::output::{
@@ -85,7 +86,7 @@ fn attention(server: &McpServerInfo) -> Option<String> {
 
 impl ReplyView for McpServerInfo {
     fn show(&self, style: OutputStyle) -> String {
-        let name = if self.r#type == "stdio" { "autoStart" } else { "autoConnect" };
+        let name = if next_step::is_local(&self.r#type) { "autoStart" } else { "autoConnect" };
         let mut rows = properties::rows(self);
         rows.retain(|(row, _)| row != "autoStart");
         let first = ["name", "type", "state", "since", "statusMessage", "error"];
@@ -108,7 +109,8 @@ impl ReplyView for ServerLog {
 
 /// Formats a line of a server's log. Standard error is the usual stream, so only standard output is mentioned.
 pub fn log_line(line: &ServerLogLine) -> String {
-    let stream = if line.stream == "stdout" { "stdout, not a message: " } else { "" };
+    let stream =
+        if line.stream == Some(OutputStream::Stdout) { "stdout, not a message: " } else { "" };
     format!("{}  {stream}{}", time(&line.time), line.text)
 }
 
