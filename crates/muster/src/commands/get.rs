@@ -5,7 +5,9 @@ mod mcp_items;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::{UnavailableServer, mcp_server::McpServerInfo, service::ServiceStatus};
+use muster_api::{
+    MissingTool, UnavailableServer, mcp_server::McpServerInfo, service::ServiceStatus,
+};
 use muster_client::remote::tool_response::ToolResponse;
 use serde::Deserialize;
 
@@ -92,14 +94,18 @@ fn service(response: &ToolResponse) -> Vec<String> {
     next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
 }
 
-/// The next steps for the servers of missing tools.
+/// The next steps for missing tools.
 fn tools(response: &ToolResponse) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Lacking {
+        missing_tools: Vec<String>,
         unavailable: Vec<UnavailableServer>,
+        reasons: Vec<MissingTool>,
     }
     let lacking: Lacking = response.reply("unavailable").unwrap_or_default();
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(as_commands);
-    lacking.unavailable.iter().filter_map(hint).collect()
+    match lacking.missing_tools.is_empty() {
+        true => Vec::new(),
+        false => next_step::for_missing_tools(&lacking.unavailable, &lacking.reasons, as_commands),
+    }
 }
