@@ -40,6 +40,21 @@ pub struct Availability {
     /// The servers of those tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableServer>,
+    /// The reasons for those that are missing for another one than their server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<MissingTool>,
+}
+
+/// A tool that cannot be called for another reason than its server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MissingTool {
+    /// Its name.
+    pub tool: String,
+    /// Why it cannot be called.
+    pub reason: String,
+    /// What to do, with commands rather than tools.
+    pub hint: String,
 }
 
 /// A server whose tools cannot be called now.

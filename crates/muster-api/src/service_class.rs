@@ -5,7 +5,7 @@ pub use muster_workflow::service::class::ClassArg;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{UnavailableServer, is_false};
+use crate::{MissingTool, UnavailableServer, is_false};
 
 /// The reply of `core_serviceclass_list`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,9 @@ pub struct ServiceClassInfo {
     /// The servers of those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableServer>,
+    /// The reasons for those that are missing for another one than their server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<MissingTool>,
 }
 
 /// How the services of a class are run.

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{UnavailableServer, is_false};
+use crate::{MissingTool, UnavailableServer, is_false};
 
 /// The reply of `core_workflow_list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct WorkflowInfo {
     /// The servers of those tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableServer>,
+    /// The reasons for those that are missing for another one than their server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<MissingTool>,
 }
 
 /// The definition of a workflow.

@@ -8,6 +8,7 @@ mod exposure;
 mod gateway;
 mod local_servers;
 mod probe;
+mod program_file;
 mod remote_servers;
 pub mod repair;
 mod servers;
@@ -21,6 +22,7 @@ use muster_engine::{
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_mcp_client::McpConnector;
+use muster_net::TrustStore;
 use serde::Serialize;
 
 use self::{repair::Repair, servers::ServerChecks};
@@ -142,13 +144,16 @@ pub struct DoctorOptions<'a> {
     pub environment: &'a Environment,
     /// The bundled CLIs.
     pub bundled: &'a [BundledCli],
+    /// The certificate authorities to trust.
+    pub trust: TrustStore,
 }
 
 /// Runs every check. The gateway and all servers are checked concurrently.
 pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
-    let DoctorOptions { root, target, environment, bundled, .. } = options;
+    let DoctorOptions { root, target, environment, bundled, trust, .. } = options;
     let files = ConfigStore::new(root).load(&Files::default());
     let mut findings = checks::config(root, &files, bundled, environment);
+    findings.extend(checks::state(root));
     findings.extend(setup(root, &files, bundled));
     findings.extend(definitions::pending(&files));
     let broken = definitions::check(&files, environment);
@@ -168,7 +173,7 @@ pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
     };
     let servers = async {
         match options.servers {
-            true => check_servers(root, &files, options.timeout, skipped).await,
+            true => check_servers(root, &files, options.timeout, trust, skipped).await,
             false => ServerChecks::default(),
         }
     };
@@ -200,6 +205,7 @@ async fn check_servers(
     root: &Path,
     files: &Files,
     limit: Duration,
+    trust: TrustStore,
     skipped: impl Fn(&str) -> bool,
 ) -> ServerChecks {
     let launcher = Launcher::new();
@@ -208,7 +214,8 @@ async fn check_servers(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connector =
+        Arc::new(McpConnector::new(launcher.clone(), &identity).with_trust_store(trust));
     let connect: Arc<dyn Connector> =
         Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
     // Neither start nor contact a pending server: an agent may have written its command.

@@ -26,6 +26,14 @@ const LOG_LINES: usize = 6;
 /// Why a gateway did not start.
 #[derive(Debug, Error)]
 pub enum StartGatewayError {
+    /// Its state folder cannot be created.
+    #[error("the state folder {} cannot be used: {source}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// Its log cannot be written, or its program cannot be started.
     #[error("cannot start the gateway: {0}")]
     Io(#[from] io::Error),
@@ -50,7 +58,10 @@ pub async fn start(
     folder: &StateFolder,
     arguments: &[OsString],
 ) -> Result<GatewayRecord, StartGatewayError> {
-    folder.create()?;
+    folder.create().map_err(|source| {
+        let path = folder.path().to_owned();
+        StartGatewayError::Folder { path, source }
+    })?;
     let (began, log) = (Instant::now(), folder.log_path());
     let mut process = None;
     let mut is_announced = false;

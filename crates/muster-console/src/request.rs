@@ -51,6 +51,19 @@ impl PageRequest {
         self.header(header::HOST.as_str()).unwrap_or("localhost")
     }
 
+    /// The scheme by which the client reaches the gateway, which itself speaks plain HTTP: TLS ends at a proxy.
+    ///
+    /// The origin of a form is that of the page, whatever the proxy passes on.
+    pub(crate) fn scheme(&self) -> &'static str {
+        let origin = self.header("origin").and_then(|origin| origin.split_once("://"));
+        // A chain of proxies lists the scheme of each, the client's first.
+        let forwarded = self.header("x-forwarded-proto").and_then(|list| list.split(',').next());
+        match origin.map(|(scheme, _)| scheme).or(forwarded) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
+            Some(_) | None => "http",
+        }
+    }
+
     /// Whether the client wants the page as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         match self.query("format") {
@@ -164,6 +177,20 @@ mod tests {
         ] {
             let found = request(method, "/console", &headers);
             assert_eq!(found.is_foreign(), foreign, "{method} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_is_that_of_the_page() {
+        for (headers, expected) in [
+            (vec![], "http"),
+            (vec![("origin", "https://localhost:8090")], "https"),
+            (vec![("origin", "http://localhost:8090"), ("x-forwarded-proto", "https")], "http"),
+            (vec![("origin", "null"), ("x-forwarded-proto", "https")], "https"),
+            (vec![("x-forwarded-proto", "HTTPS, http")], "https"),
+            (vec![("x-forwarded-proto", "http, https")], "http"),
+        ] {
+            assert_eq!(request("POST", "/console", &headers).scheme(), expected, "{headers:?}");
         }
     }
 

@@ -19,6 +19,7 @@ use crate::{
     server_logs::ServerLogs,
     services::Services,
     store::ConfigStore,
+    unavailable_tools::Explainer,
     view::{ServerEntry, View},
     workflows::Executions,
 };
@@ -87,6 +88,13 @@ impl Handle {
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = Arc::clone(&self.state.borrow());
         self.principals.snapshot(caller, shared).for_caller(caller)
+    }
+
+    /// Explains to a caller why tools cannot be called.
+    pub(crate) fn explainer<'a>(&self, caller: &'a Caller) -> Explainer<'a> {
+        let shared = Arc::clone(&self.state.borrow());
+        let snapshot = self.principals.snapshot(caller, shared);
+        Explainer::new(caller, Arc::clone(&snapshot).for_caller(caller), snapshot)
     }
 
     /// Whether a caller may change the gateway: by admission, or by a policy.

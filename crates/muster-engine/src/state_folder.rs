@@ -108,6 +108,14 @@ impl StateFolder {
         Ok(rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK)?)
     }
 
+    /// Whether [`StateFolder::prepare`] would succeed, without creating anything.
+    pub fn is_usable(&self) -> bool {
+        let known = self.path.ancestors().find(|path| path.exists());
+        known.is_some_and(|path| {
+            path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+        })
+    }
+
     fn record_path(&self) -> PathBuf {
         self.path.join(RECORD)
     }

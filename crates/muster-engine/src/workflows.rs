@@ -46,7 +46,7 @@ use crate::{
     events::{EventJournal, Reason},
     handle::Handle,
     principals::Principals,
-    unavailable_tools,
+    unavailable_tools::Explainer,
 };
 
 /// The argument by which a caller requests the results of all steps.
@@ -79,10 +79,15 @@ impl Deps {
         }
     }
 
+    /// The current snapshot, with the connections of one caller.
+    fn snapshot_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
+        let shared = Arc::clone(&self.state.borrow());
+        self.principals.snapshot(caller, shared)
+    }
+
     /// The current snapshot for one caller.
     fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
-        let shared = Arc::clone(&self.state.borrow());
-        self.principals.snapshot(caller, shared).for_caller(caller)
+        self.snapshot_of(caller).for_caller(caller)
     }
 }
 
@@ -218,10 +223,11 @@ impl Workflows {
         origin: Origin,
     ) -> Option<(String, String)> {
         let name = &workflow.name;
-        let state = self.deps.state_of(caller);
+        let snapshot = self.deps.snapshot_of(caller);
+        let state = Arc::clone(&snapshot).for_caller(caller);
         let missing = missing_tools(workflow, &self.definitions, &state);
         if !missing.is_empty() {
-            let tools = unavailable_tools::explained(&state, &missing);
+            let tools = Explainer::new(caller, state, snapshot).in_words(&missing);
             let why = format!("workflow {name} is not available (missing required tools)\n{tools}");
             return Some((why, format!("missing tools: {}", missing.join(", "))));
         }

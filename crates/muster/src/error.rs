@@ -185,8 +185,10 @@ fn hints(error: &RemoteError) -> Vec<String> {
         RemoteError::NoConsole { .. } => {
             vec!["`console.enabled: true` in its config.yaml switches it on".to_owned()]
         }
+        RemoteError::NotResponding { .. } => {
+            vec!["another program may answer there: `muster doctor` says which".to_owned()]
+        }
         RemoteError::NotRunning
-        | RemoteError::NotResponding { .. }
         | RemoteError::Tool { .. }
         | RemoteError::Call { .. }
         | RemoteError::Meta { .. }

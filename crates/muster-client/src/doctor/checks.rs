@@ -11,11 +11,12 @@ use muster_engine::{
 };
 use muster_exec::{environment::Environment, lookup};
 
-use super::{Finding, Hop};
+use super::{Finding, Hop, program_file};
 use crate::{
     env_vars,
     login::token_store::TokenStore,
     secrets::{self, SecretStore},
+    user_dirs,
 };
 
 /// Checks the configuration files and the secrets they reference.
@@ -64,6 +65,21 @@ pub(super) fn config(
         findings.push(Finding::good(Hop::Config, root.display().to_string(), message));
     }
     findings
+}
+
+/// Checks that the gateway of a configuration directory can keep its state.
+pub(super) fn state(root: &Path) -> Option<Finding> {
+    let folder = user_dirs::state_folder(root, None).ok()?;
+    if folder.is_usable() {
+        return None;
+    }
+    let message = "the gateway cannot write its state there: executions, events and stored outputs are lost when it ends, and \
+                   it does not start in the background";
+    let path = folder.path().display().to_string();
+    Some(
+        Finding::warning(Hop::Config, "state-not-writable", path, message)
+            .fix("name a folder that you may write to: MUSTER_STATE_PATH, or `--state-path` of `muster serve`"),
+    )
 }
 
 /// Checks the names of bundled CLIs in the settings.
@@ -121,10 +137,11 @@ pub(super) fn programs(
         let program = environment.expand(command);
         let program = program.split_whitespace().next().unwrap_or_default().to_owned();
         let path = own_path.or(path.as_deref());
-        findings.push(if lookup::exists(&program, path) {
-            Finding::good(Hop::Programs, subject, format!("found `{program}`"))
-        } else {
-            missing(subject, &program)
+        findings.push(match lookup::find(&program, path) {
+            Some(file) => program_file::check(&subject, &file, path).unwrap_or_else(|| {
+                Finding::good(Hop::Programs, subject, format!("found `{program}`"))
+            }),
+            None => missing(subject, &program),
         });
     };
     for file in files.servers.values() {
@@ -149,7 +166,19 @@ fn missing(subject: String, program: &str) -> Finding {
         return Finding::bad(Hop::Programs, "program-not-executable", subject, message)
             .fix(format!("chmod +x {program}"));
     }
-    let fix = match program {
+    if Path::new(program).is_dir() {
+        let message = format!("`{program}` is a directory");
+        return Finding::bad(Hop::Programs, "program-missing", subject, message)
+            .fix("name the program itself in `command`");
+    }
+    let fix = installation(program);
+    let message = format!("`{program}` was not found");
+    Finding::bad(Hop::Programs, "program-missing", subject, message).fix(fix)
+}
+
+/// How to get a program that was not found.
+pub(super) fn installation(program: &str) -> String {
+    match program {
         "npx" | "npm" | "node" => "install Node.js: https://nodejs.org".to_owned(),
         "uvx" | "uv" => "install uv: https://docs.astral.sh/uv".to_owned(),
         "docker" => "install Docker: https://docs.docker.com/get-docker".to_owned(),
@@ -161,9 +190,7 @@ fn missing(subject: String, program: &str) -> Finding {
         "python" | "python3" | "pipx" => "install Python: https://www.python.org".to_owned(),
         program if program.contains('/') => "correct the path of `command`".to_owned(),
         _ => "install it, or use its full path".to_owned(),
-    };
-    let message = format!("`{program}` was not found");
-    Finding::bad(Hop::Programs, "program-missing", subject, message).fix(fix)
+    }
 }
 
 /// Checks the stored logins of the user.

@@ -15,6 +15,8 @@ use crate::remote::{Credentials, Remote, error::RemoteError, target::Target};
 
 /// The server name that a gateway reports in the MCP handshake.
 const GATEWAY: &str = "muster-aggregator";
+/// The maximum number of servers that a message names.
+const MOST_NAMES: usize = 5;
 
 /// Checks whether the gateway runs or could be started.
 pub(super) async fn check(target: &Target, files: &Files) -> Vec<Finding> {
@@ -83,7 +85,10 @@ fn other_files(url: &str, listed: &McpServerList, files: &Files) -> Option<Findi
         listed.mcp_servers.iter().map(|server| server.name.as_str()).collect();
     let ours: BTreeSet<&str> = files.servers.keys().map(String::as_str).collect();
     let only = |these: &BTreeSet<&str>, those: &BTreeSet<&str>| {
-        these.difference(those).copied().collect::<Vec<_>>().join(", ")
+        let names: Vec<&str> = these.difference(those).copied().collect();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        let shown = names.into_iter().take(MOST_NAMES).collect::<Vec<_>>().join(", ");
+        if more > 0 { format!("{shown} and {more} others") } else { shown }
     };
     let (missing, more) = (only(&ours, &theirs), only(&theirs, &ours));
     if missing.is_empty() && more.is_empty() {

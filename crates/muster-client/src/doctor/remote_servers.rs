@@ -30,9 +30,19 @@ pub(super) async fn explain(
     failure: &Failure,
 ) -> Finding {
     let name = &file.server.name;
-    if let Failure::Error { error: ConnectError::Unauthorized { .. }, .. } = failure {
-        return Finding::bad(Hop::Login, "login-required", name, "it requires a login")
-            .fix(format!("log in with `muster auth login --server {name}`, or set `headers`"));
+    if let Failure::Error { error: ConnectError::Unauthorized { challenge }, .. } = failure {
+        // Without a challenge there may be no login, and `muster auth login` would only fail.
+        return match challenge {
+            Some(_) => Finding::bad(Hop::Login, "login-required", name, "it requires a login")
+                .fix(format!("log in with `muster auth login --server {name}`, or set `headers`")),
+            None => {
+                let message =
+                    "it requires credentials (status 401), and does not say where to log in";
+                Finding::bad(Hop::Login, "credentials-required", name, message).fix(
+                    "set them in its definition: `headers: {Authorization: Bearer …}`, or as its documentation says",
+                )
+            }
+        };
     }
     let insecure = match failure {
         Failure::Error { error: ConnectError::Insecure { reason, certificate }, .. } => {
@@ -44,10 +54,13 @@ pub(super) async fn explain(
     if let Some((reason, Some(problem))) = insecure {
         return certificate(name, reason, problem);
     }
-    let Ok(url) = Url::parse(&file.server.spec.url) else {
-        let message = "the url cannot be read";
-        return Finding::bad(Hop::Config, "url-invalid", name, message)
-            .fix("write it as `https://HOST:PORT/PATH`");
+    let url = match Url::parse(&file.server.spec.url) {
+        Ok(url) => url,
+        Err(err) => {
+            let message = format!("the url cannot be used: {err}");
+            return Finding::bad(Hop::Config, "url-invalid", name, message)
+                .fix("write it as `https://HOST:PORT/PATH`");
+        }
     };
     let answer = probe(&url).await;
     let (host, port) = (url.host(), url.port());
@@ -90,7 +103,11 @@ pub(super) async fn explain(
                 }
                 (Failure::Error { error, doing }, None) => {
                     let message = format!("{doing}: {}", text::printable(&error.to_string()));
-                    not_mcp(connect, file, url.path(), message).await
+                    let status = match answer {
+                        ProbeResult::Http { status, .. } => Some(status),
+                        _ => None,
+                    };
+                    not_mcp(connect, file, url.path(), message, status).await
                 }
             }
         }
@@ -132,10 +149,19 @@ fn certificate(name: &str, reason: &str, problem: CertificateProblem) -> Finding
         }
         CertificateProblem::Untrusted => (
             "certificate-untrusted",
-            "add the CA that signed it to those this machine trusts, or start the gateway with --extra-ca-file",
+            "add the CA that signed it, or a self-signed certificate itself, to those this machine trusts, or start the gateway \
+             with `--extra-ca-file FILE`, and check with `muster doctor --extra-ca-file FILE`",
         ),
     };
-    Finding::bad(Hop::Certificates, code, name, text::printable(reason)).fix(fix)
+    let reason = text::printable(reason);
+    // What the TLS library says about a certificate that signs itself.
+    let message = match code {
+        "certificate-untrusted" => {
+            format!("this machine does not trust its certificate, or who signed it: {reason}")
+        }
+        _ => reason,
+    };
+    Finding::bad(Hop::Certificates, code, name, message).fix(fix)
 }
 
 /// The finding for a server that responds, but not with MCP. Tries the usual paths to suggest the right one.
@@ -144,6 +170,7 @@ async fn not_mcp(
     file: &ServerFile,
     path: &str,
     message: String,
+    status: Option<u16>,
 ) -> Finding {
     let name = &file.server.name;
     let finding = Finding::bad(Hop::Handshake, "not-mcp", name, message);
@@ -169,7 +196,14 @@ async fn not_mcp(
             return with_url(found, file, &wanted, kind);
         }
     }
-    finding.fix("check its `url` and `type`: an MCP server must answer there")
+    finding.fix(match status {
+        Some(300..=399) => {
+            "write the address that it redirects to; if that is a page to log in, `url` is not that of an API"
+        }
+        Some(403) => "check the credentials in its `headers`, and whether it lets this machine in",
+        Some(500..=599) => "look at the log of the server: it failed to answer",
+        _ => "check its `url` and `type`: an MCP server must answer there",
+    })
 }
 
 /// Whether an MCP server responds at an endpoint, either with a handshake or with a login challenge.

@@ -102,6 +102,7 @@ fn attempt(layout: &Layout) -> Result<(Node, Vec<RepeatedKey>), Failure> {
 fn explained(message: &str, stop: &Stop, layout: &Layout) -> SyntaxError {
     let message = match layout.unclosed(stop) {
         Some((bracket, line)) => format!("{message}; the `{bracket}` of line {line} is not closed"),
+        None if layout.has_tab(stop) => format!("{message}; write spaces instead of the tab"),
         None => message.to_owned(),
     };
     SyntaxError { line: stop.failed.0, column: layout.column(stop.failed), message }

@@ -47,6 +47,12 @@ impl Layout {
         (column + 1).saturating_sub(self.moved.get(&line).copied().unwrap_or_default()).max(1)
     }
 
+    /// Whether the line where the parser failed has a tab before its first comment.
+    pub(super) fn has_tab(&self, stop: &Stop) -> bool {
+        let line = self.text.lines().nth(stop.failed.0.saturating_sub(1)).unwrap_or_default();
+        line.split('#').next().unwrap_or_default().contains('\t')
+    }
+
     /// Moves the lines of the bracket or quote that was open when the parser failed. Returns whether to
     /// retry.
     pub(super) fn mend(&mut self, stop: &Stop) -> bool {

@@ -469,3 +469,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_tab_that_is_refused_is_named() {
+    for text in ["a:\n\t- b\n", "a:\n\tb: c\n"] {
+        let said = parse(text).unwrap_err().to_string();
+        assert!(said.ends_with("; write spaces instead of the tab"), "{said}");
+        assert!(said.starts_with("line 2"), "{said}");
+    }
+    let said = parse("a: [b\n").unwrap_err().to_string();
+    assert!(!said.contains("tab"), "{said}");
+}

@@ -238,7 +238,7 @@ fn repeated(cx: PageContext<'_>, name: &str, arguments: &Map<String, Value>) -> 
     let command =
         format!("muster call {} --json {}", super::quoted(name), super::quoted(given.get()));
     let wrapped = raw(&json!({"name": name, "arguments": arguments}));
-    let url = format!("http://{}/mcp", cx.request.host());
+    let url = format!("{}://{}/mcp", cx.request.scheme(), cx.request.host());
     let curl = (cx.curl_line)(&url, "call_tool", &wrapped);
     let agent = json!({"name": "call_tool", "arguments": wrapped}).to_string();
     Html::default()

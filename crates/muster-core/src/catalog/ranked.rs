@@ -37,7 +37,7 @@ pub struct RankedTools<'a> {
 }
 
 /// A tool in a search result.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RankedTool<'a> {
     /// Its source.
     pub source: &'a CatalogSource,
@@ -51,6 +51,8 @@ pub struct RankedTool<'a> {
     pub is_named: bool,
     /// Whether it matches by prefix or similar spelling only.
     pub guessed: bool,
+    /// The words of the query that it has, in their order.
+    pub matches: Vec<Match>,
 }
 
 impl CatalogSnapshot {
@@ -129,13 +131,13 @@ impl<'a> Ranker<'a> {
                 self.index.search_meaning(text, &admitted, meaning, sure, limit)
             }
         };
-        let found = answer.hits.iter().filter_map(|hit| {
+        let found = answer.hits.into_iter().filter_map(|hit| {
             let (source, entry) = tool(hit.place)?;
             let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
             let is_named = hit.named != Named::No;
             let guessed = !is_named && !hit.matches.is_empty() && hit.matches.iter().all(alike);
-            let (score, strength) = (hit.score, hit.strength);
-            Some(RankedTool { source, entry, score, strength, is_named, guessed })
+            let (score, strength, matches) = (hit.score, hit.strength, hit.matches);
+            Some(RankedTool { source, entry, score, strength, is_named, guessed, matches })
         });
         RankedTools {
             found: found.collect(),

@@ -392,6 +392,9 @@ fn awaiting_approval(handle: &Handle, name: &str) -> String {
 
 async fn approve(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
+    if handle.now().servers.get(name).is_some_and(|known| !known.server.spec.is_pending()) {
+        return Ok(format!("MCP server '{name}' does not wait for approval").into());
+    }
     match handle.edit(Edit::Approve(name.to_owned())).await {
         Ok(()) => Ok(format!("MCP server '{name}' approved successfully").into()),
         Err(error) => Err(format!("Failed to approve MCP server: {error}").into()),

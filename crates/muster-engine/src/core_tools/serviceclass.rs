@@ -22,7 +22,6 @@ use crate::{
     handle::Handle,
     reconcile::{ClassDraft, ClassEdit, ClassError, Edit, EditError},
     services::missing_tools,
-    unavailable_tools,
 };
 
 pub(super) const TOOLS: &[CoreTool] = &[
@@ -116,9 +115,10 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
         Some(class) => {
             let info = info(&class, &handle.state.borrow());
             // Only name servers that the caller may use; the existence of others is a secret.
-            let unavailable =
-                unavailable_tools::servers(&handle.state_of(cx.caller), &info.missing_tools);
-            Ok(object(&ServiceClassInfo { unavailable, ..info }))
+            let explainer = handle.explainer(cx.caller);
+            let unavailable = explainer.servers(&info.missing_tools);
+            let reasons = explainer.reasons(&info.missing_tools);
+            Ok(object(&ServiceClassInfo { unavailable, reasons, ..info }))
         }
         None => Err(Failure::not_found(format!(
             "Failed to get ServiceClass: service class {name} not found"
@@ -132,8 +132,11 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
     let available = missing.as_ref().is_some_and(Vec::is_empty);
     let missing_tools = missing.unwrap_or_default();
-    let unavailable = unavailable_tools::servers(&handle.state_of(cx.caller), &missing_tools);
-    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
+    let explainer = handle.explainer(cx.caller);
+    let (unavailable, reasons) =
+        (explainer.servers(&missing_tools), explainer.reasons(&missing_tools));
+    let name = name.to_owned();
+    Ok(object(&Availability { available, name, missing_tools, unavailable, reasons }))
 }
 
 fn draft(args: Args, request: &str) -> Result<ClassDraft, Failure> {

@@ -24,7 +24,6 @@ use crate::{
     events::Reason,
     handle::Handle,
     reconcile::{Edit, EditError, Surroundings, WorkflowEdit},
-    unavailable_tools,
     workflows::{missing_tools, not_found},
 };
 
@@ -144,12 +143,14 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     })?;
     let state = handle.state_of(cx.caller);
     let missing_tools = missing_tools(workflow, &view.workflows, &state);
-    let unavailable = unavailable_tools::servers(&state, &missing_tools);
+    let explainer = handle.explainer(cx.caller);
+    let (unavailable, reasons) =
+        (explainer.servers(&missing_tools), explainer.reasons(&missing_tools));
     let definition = json!(workflow.shown(missing_tools.is_empty()));
     let definition: WorkflowDefinition = serde_json::from_value(definition)
         .map_err(|error| format!("Failed to get workflow: {error}"))?;
     let yaml = shown_yaml(workflow);
-    Ok(object(&WorkflowInfo { workflow: definition, yaml, missing_tools, unavailable }))
+    Ok(object(&WorkflowInfo { workflow: definition, yaml, missing_tools, unavailable, reasons }))
 }
 
 fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
@@ -159,8 +160,11 @@ fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let state = handle.state_of(cx.caller);
     let missing_tools = missing_tools(workflow, &view.workflows, &state);
     let available = missing_tools.is_empty();
-    let unavailable = unavailable_tools::servers(&state, &missing_tools);
-    Ok(object(&Availability { available, name: name.to_owned(), missing_tools, unavailable }))
+    let explainer = handle.explainer(cx.caller);
+    let (unavailable, reasons) =
+        (explainer.servers(&missing_tools), explainer.reasons(&missing_tools));
+    let name = name.to_owned();
+    Ok(object(&Availability { available, name, missing_tools, unavailable, reasons }))
 }
 
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {

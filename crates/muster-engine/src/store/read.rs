@@ -363,6 +363,10 @@ impl Reading<'_> {
 
 /// The problem of a file or folder that cannot be read.
 pub(super) fn unreadable(path: &Path, error: &io::Error) -> FileProblem {
+    if error.kind() == io::ErrorKind::InvalidData {
+        let fix = Some("save it as UTF-8, without another encoding such as UTF-16".to_owned());
+        return FileProblem { fix, ..problem(path, None, "it is not text in UTF-8".to_owned()) };
+    }
     let fix = (error.kind() == io::ErrorKind::PermissionDenied).then(|| {
         let path = shell_quoted(&path.to_string_lossy());
         format!("make it readable for the user of the gateway: `chmod u+rX {path}`")

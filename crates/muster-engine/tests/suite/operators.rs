@@ -18,7 +18,7 @@ use muster_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    fake::Fake,
+    fake::{Fake, Plan},
     people::{known, someone},
     rig::{REMOTE, Rig, operator},
 };
@@ -387,4 +387,53 @@ async fn no_token_has_more_rights_than_its_creator() {
         let created = std::mem::take(&mut *directory.created.lock().unwrap());
         assert_eq!(!created.is_empty(), is_created, "{caller:?} {arguments}");
     }
+}
+
+/// Operators learn which rule hides a tool that a workflow needs. To agents it does not exist.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_the_policy_hides_is_explained_to_operators() {
+    const POLICY: &str = "default: disabled\ntools: {workflow_w: {}, core_workflow_available: {}, core_workflow_get: {}}\n";
+    const W: &str = "name: w\nsteps: [{id: a, tool: x_a_one}, {id: b, tool: x_nothing_here}]\n";
+    let fake = Fake::default();
+    fake.plan("a", [Plan::Up(vec!["one"])]);
+    let files =
+        [("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", W), ("policies/p.yaml", POLICY)];
+    let rig = Rig::with(fake, &files);
+    rig.until_is("a", "connected").await;
+    let named = json!({"name": "w"});
+    for tool in ["core_workflow_available", "core_workflow_get"] {
+        let reply = rig.ask(tool, named.clone()).await;
+        let hidden = &reply["reasons"][0];
+        assert_eq!(hidden["tool"], "x_a_one", "{reply}");
+        assert_eq!(
+            hidden["reason"],
+            "the policy hides it from you: no rule names the tool, and tools without a rule are hidden (`default`)"
+        );
+        assert_eq!(
+            hidden["hint"],
+            "add a rule for x_a_one to a file in `policies/`; `muster policy check x_a_one` names the rule that decides"
+        );
+        assert_eq!(reply["reasons"][1]["reason"], "there is no such tool", "{reply}");
+
+        let reply = call_as(&rig, &Caller::local(), tool, named.clone()).await.unwrap();
+        let reply: Value = serde_json::from_str(&reply).unwrap();
+        let reasons = reply["reasons"].as_array().unwrap();
+        let said: Vec<&Value> = reasons.iter().map(|reason| &reason["reason"]).collect();
+        assert_eq!(said, ["there is no such tool"; 2], "{reply}");
+        assert!(!reply.to_string().contains("policy"), "{reply}");
+    }
+    let said = rig.call("workflow_w", json!({})).await;
+    assert!(said.contains("x_a_one: the policy hides it from you: no rule names"), "{said}");
+    assert!(said.contains("hint: add a rule for x_a_one to a file in `policies/`"), "{said}");
+    let said = call_as(&rig, &Caller::local(), "workflow_w", json!({})).await.unwrap();
+    assert!(said.contains("x_a_one: there is no such tool") && !said.contains("policy"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_wait_is_not_approved() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+    let said = rig.call("core_mcpserver_approve", json!({"name": "a"})).await;
+    assert_eq!(said, "MCP server 'a' does not wait for approval");
+    let said = rig.call("core_mcpserver_approve", json!({"name": "nobody"})).await;
+    assert!(said.starts_with("E: ") && said.contains("not found"), "{said}");
 }

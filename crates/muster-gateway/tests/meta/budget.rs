@@ -351,3 +351,36 @@ fn a_call_stays_within_the_effect_ceiling() {
     assert_eq!(found["total"], 1);
     assert_eq!(found["tools"][0]["name"], "x_hub_get_repo");
 }
+
+/// Some servers repeat their content as structured content, pictures included.
+#[test]
+fn a_picture_that_structured_content_repeats_is_given_once() {
+    for data in ["QUJD".repeat(2), "QUJD".repeat(10_000), "QUJD".repeat(90_000)] {
+        let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
+        let (sent, other) = (image.clone(), data.len() == 40_000);
+        let gateway = answering(move || {
+            let text = json!({"type": "text", "text": "a picture"});
+            let content = if other { json!([text, sent]) } else { json!([sent]) };
+            let result = json!({"content": content, "structuredContent": {"content": content}});
+            Outcome::Raw(raw(&result.to_string()))
+        });
+        let result = gateway.result("call_tool", r#"{"name":"x_srv_look"}"#);
+        let result: Value = serde_json::from_str(result.get()).unwrap();
+        assert_eq!(result.to_string().matches(&data).count(), 1, "{} bytes", data.len());
+        assert_eq!(result["content"][1], image);
+        let inner: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(inner.get("structuredContent"), None);
+        assert_eq!(result.get("_meta"), None, "nothing is kept: {}", inner);
+    }
+    // What says something else is passed on.
+    let gateway = answering(|| {
+        let image = json!({"type": "image", "data": "QUJD", "mimeType": "image/png"});
+        let structured = json!({"content": [image], "width": 3});
+        let result = json!({"content": [image], "structuredContent": structured});
+        Outcome::Raw(raw(&result.to_string()))
+    });
+    let result = gateway.result("call_tool", r#"{"name":"x_srv_look"}"#);
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    assert_eq!(result["structuredContent"]["width"], 3, "{result}");
+}

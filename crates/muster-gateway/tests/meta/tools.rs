@@ -337,10 +337,10 @@ fn operators_find_core_tools_among_many_others_if_they_are_meant() {
     assert_eq!(pages.collect::<BTreeSet<_>>().len(), 61);
     // The rest of the query is about something else, or names the server.
     let happened = found("show what happened in the kitchen", 0);
-    assert_eq!(happened["verdict"], "unsure", "{happened}");
+    assert_eq!(happened["verdict"], "no_such_tool", "{happened}");
     assert_eq!(
         (&happened["tools"][0]["name"], &happened["tools"][0]["match"]),
-        (&json!("core_events"), &json!("possible"))
+        (&json!("core_events"), &json!("weak"))
     );
     let happened = found("show what happened to texts", 0);
     assert_eq!(
@@ -351,6 +351,66 @@ fn operators_find_core_tools_among_many_others_if_they_are_meant() {
     // It shares a word with the query, and is nothing that may be meant.
     let film = found("show a film about penguins in the cinema", 0);
     assert_eq!((&film["verdict"], &film["total"]), (&json!("no_such_tool"), &json!(0)));
+}
+
+/// The words of core tools, and related words, are in questions about other things.
+#[test]
+fn core_tools_are_weak_matches_unless_a_question_is_about_the_gateway() {
+    let plain = |name, about| plain("core", name, about, CORE_SCHEMA);
+    let core = vec![
+        plain("core_events", "Show what happened in the gateway: servers started, failed, lost"),
+        plain("core_mcpserver_delete", "Delete an MCP server: its file is deleted"),
+        plain("core_service_restart", "Stop a service and start it again"),
+        plain("core_session_end", "Log a user or a browser out"),
+        plain("core_workflow_create", "Save a task as a workflow: steps that call tools"),
+        plain("core_calls_get", "Show one call of the past"),
+        plain("core_token_list", "List the static tokens of clients"),
+        plain("core_policy_get", "Show the policy, and the last events about it"),
+    ];
+    let others = [("graph", "Reads a graph"), ("core", "Cores an apple")].map(|(name, about)| {
+        let schema = json!({"type": "object"});
+        let definition = json!({"name": name, "description": about, "inputSchema": schema});
+        tool("home", &definition.to_string())
+    });
+    let gateway =
+        Gateway::new().with_tools("core", core, "{}").with_tools("home", others.into(), "{}");
+    let operator = Caller { role: Role::Operator, ..Caller::local() };
+    let found = |query: &str| -> Vec<(String, String)> {
+        let call = tool_call("filter_tools", &json!({"query": query, "limit": 20}).to_string());
+        let reply = gateway.send_as(&operator, &NoClient::shared(), call);
+        let Ok(Outcome::Text { text, .. }) = reply else { panic!("{reply:?}") };
+        let reply: Value = serde_json::from_str(&text).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let tools = reply["tools"].as_array().unwrap().iter();
+        tools.map(|tool| (text(&tool["name"]), text(&tool["match"]))).collect()
+    };
+    for query in [
+        "create a calendar event",
+        "schedule a meeting",
+        "delete a file",
+        "delete a user",
+        "call mom",
+        "restart the washing machine",
+        "book a service appointment",
+        "count the tokens of a text",
+    ] {
+        let core = found(query).into_iter().filter(|(name, _)| name.starts_with("core_"));
+        let strong: Vec<_> = core.filter(|(_, strength)| strength != "weak").collect();
+        assert!(strong.is_empty(), "{query}: {strong:?}");
+    }
+    for (query, name, strength) in [
+        ("list events", "core_events", "possible"),
+        ("restart a service", "core_service_restart", "strong"),
+        ("show what happened in the gateway", "core_events", "strong"),
+        ("delete an mcp server", "core_mcpserver_delete", "strong"),
+        ("tokens", "core_token_list", "strong"),
+        ("core_events", "core_events", "strong"),
+        ("core_session_end", "core_session_end", "strong"),
+    ] {
+        let found = found(query);
+        let first = found.first().map(|(name, strength)| (name.as_str(), strength.as_str()));
+        assert_eq!(first, Some((name, strength)), "{query}: {found:?}");
+    }
 }
 
 #[test]

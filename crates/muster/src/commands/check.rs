@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_api::{Availability, UnavailableServer, service::ServiceStatus};
+use muster_api::{Availability, service::ServiceStatus};
 use muster_client::remote::tool_response::ToolResponse;
 
 use super::{
@@ -68,9 +68,11 @@ fn tools(response: &ToolResponse) -> Vec<String> {
     if reply.available {
         return Vec::new();
     }
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(next_step::with_command);
-    let hints: Vec<String> = reply.unavailable.iter().filter_map(hint).collect();
-    if hints.is_empty() { vec![next_step::FOR_MISSING_TOOLS.to_owned()] } else { hints }
+    if reply.missing_tools.is_empty() {
+        // A service class that does not exist: a workflow without missing tools is available.
+        return vec![next_step::FOR_UNKNOWN_CLASS.to_owned()];
+    }
+    next_step::for_missing_tools(&reply.unavailable, &reply.reasons)
 }
 
 /// The next steps for a server; none if it can be used.

@@ -15,6 +15,7 @@ use muster_client::{
 };
 use serde::Serialize;
 
+use super::serve::flags::{TRUST_HINT, trust};
 use crate::{
     bundled,
     error::CommandError,
@@ -56,6 +57,9 @@ pub(crate) struct Doctor {
     /// How long each server may take to answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
+    /// Additional CA certificates to trust, in PEM format, as `muster serve` does
+    #[arg(long, value_name = "FILE")]
+    extra_ca_file: Option<PathBuf>,
     /// Fix what can be fixed by changing a file
     #[arg(long)]
     fix: bool,
@@ -132,6 +136,8 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         timeout: Duration::from_secs(args.timeout),
         environment: &process::environment(),
         bundled: &bundled,
+        trust: trust(args.extra_ca_file.as_deref())
+            .map_err(|reason| CommandError::new(reason).hint(TRUST_HINT))?,
     };
     Ok(doctor::run(examination).await)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use muster_api::{
-    UnavailableServer,
+    MissingTool, UnavailableServer,
     mcp_server::McpServerInfo,
     service::{MCP_SERVER, ServiceStatus},
 };
@@ -96,14 +96,18 @@ fn service(response: &ToolResponse) -> Vec<String> {
     next_step::for_server(&status).filter(|_| is_server).into_iter().collect()
 }
 
-/// The next steps for the servers of missing tools.
+/// The next steps for missing tools.
 fn tools(response: &ToolResponse) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Lacking {
+        missing_tools: Vec<String>,
         unavailable: Vec<UnavailableServer>,
+        reasons: Vec<MissingTool>,
     }
     let lacking: Lacking = response.reply("unavailable").unwrap_or_default();
-    let hint = |server: &UnavailableServer| server.hint.as_deref().map(next_step::with_command);
-    lacking.unavailable.iter().filter_map(hint).collect()
+    match lacking.missing_tools.is_empty() {
+        true => Vec::new(),
+        false => next_step::for_missing_tools(&lacking.unavailable, &lacking.reasons),
+    }
 }

@@ -6,14 +6,19 @@ pub(super) mod names;
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_api::mcp_server::McpServerList;
 use muster_core::json::RawObject;
 
 use super::{
     completion,
-    gateway_args::GatewayArgs,
+    gateway_args::{GatewayArgs, GatewaySession},
     resource_kinds::{self, ResourceKind},
 };
-use crate::{error::CommandError, process};
+use crate::{
+    error::CommandError,
+    output::{Printer, next_step},
+    process,
+};
 
 /// List the servers, services, workflows, tools, … of a running gateway
 #[derive(Debug, Args)]
@@ -39,7 +44,8 @@ pub(crate) struct List {
     /// Also list MCP servers that failed
     #[arg(long)]
     all: bool,
-    /// Also show why MCP servers failed, in JSON and YAML; tables always do
+    /// Also list MCP servers that failed, and say for each that does not run what to do; in JSON and YAML, only show why
+    /// servers failed
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -55,6 +61,7 @@ async fn list(args: &List) -> Result<(), CommandError> {
     warn(args, kind);
     let session = args.gateway.open().await?;
     let done = match kind.list_tool() {
+        Some(tool) if kind == ResourceKind::McpServer => servers(&session, tool, args).await,
         Some(tool) => session.show(tool, &arguments(args, kind).to_raw()).await,
         None => mcp_items::list(&session, kind, args).await,
     };
@@ -62,15 +69,41 @@ async fn list(args: &List) -> Result<(), CommandError> {
     done
 }
 
+async fn servers(session: &GatewaySession, tool: &str, args: &List) -> Result<(), CommandError> {
+    let arguments = arguments(args, ResourceKind::McpServer).to_raw();
+    let response = session.call(tool, &arguments).await?;
+    session.print(tool, &response)?;
+    if !args.verbose || !is_for_people(args) || session.quiet {
+        return Ok(());
+    }
+    // The list itself says what to do about servers that should run.
+    let listed: McpServerList = response.reply(tool).unwrap_or_default();
+    let stopped = listed.mcp_servers.iter().filter(|server| server.state.is_down());
+    let lines: Vec<String> = stopped
+        .filter_map(|server| Some(format!("  {}: {}", server.name, next_step::for_info(server)?)))
+        .collect();
+    match lines.is_empty() {
+        true => Ok(()),
+        false => {
+            Printer::stdout().line(&format!("\nServers that are stopped:\n{}", lines.join("\n")))
+        }
+    }
+}
+
+/// Whether the output is a table.
+fn is_for_people(args: &List) -> bool {
+    ["table", "wide"].contains(&args.gateway.output.as_str())
+}
+
 fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
     let mut object = RawObject::new();
     if kind == ResourceKind::McpServer {
-        if args.all {
+        // Details about a server that is not listed would be about nothing.
+        if args.all || args.verbose && is_for_people(args) {
             object.set_value("showAll", &true);
         }
         // Always show reasons in tables, so that users need no second command.
-        let for_people = ["table", "wide"].contains(&args.gateway.output.as_str());
-        if args.verbose || for_people {
+        if args.verbose || is_for_people(args) {
             object.set_value("verbose", &true);
         }
     }

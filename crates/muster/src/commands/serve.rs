@@ -3,7 +3,7 @@
 mod args;
 mod backends;
 mod background;
-mod flags;
+pub(super) mod flags;
 mod hints;
 mod idle;
 mod kubernetes;
@@ -38,7 +38,6 @@ use muster_mcp::{
     stdio::{self, Input, Output},
 };
 use muster_mcp_client::McpConnector;
-use muster_net::TrustStore;
 use tokio::net::TcpListener;
 use tracing::level_filters::LevelFilter;
 
@@ -147,7 +146,7 @@ async fn serve(
     let access = AccessRules::load(&settings.access, args.insecure_bind, store.root())?;
     let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
-    let trust = trust(args)?;
+    let trust = args.logins.trust()?;
     let secrets = cluster.secrets();
     let login_secrets = (&store, secrets.as_deref());
     let logins = logins::of(&oauth.server, &files, mode, trust.clone(), login_secrets).await?;
@@ -241,16 +240,6 @@ fn identity() -> ServerInfo {
     }
 }
 
-/// The certificate authorities that outgoing connections trust.
-fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
-    match args.logins.certificates()? {
-        None => Ok(TrustStore::system()),
-        Some(pem) => TrustStore::system()
-            .with_pem(&pem)
-            .map_err(|err| args.logins.bad_certificates(&err.to_string())),
-    }
-}
-
 /// The connector to servers.
 fn connector(
     args: &Serve,
@@ -259,7 +248,7 @@ fn connector(
     threads: &ThreadPool,
 ) -> Result<Arc<McpConnector>, CommandError> {
     let connector = McpConnector::new(launcher.clone(), identity).with_threads(threads.clone());
-    Ok(Arc::new(connector.with_trust_store(trust(args)?)))
+    Ok(Arc::new(connector.with_trust_store(args.logins.trust()?)))
 }
 
 /// The endpoint to which clients connect.

@@ -1,5 +1,7 @@
 //! `muster validate`: checks files without a gateway.
 
+mod workflow;
+
 use std::{
     fs,
     io::{self, Read as _},
@@ -146,6 +148,9 @@ impl Findings {
 fn document_problems(path: &Path, text: &str, format: &FileFormat) -> Vec<FileProblem> {
     let name = stem(path);
     let mut problems = file_problems(path, format.check(text, &name));
+    if format.name == "workflow" {
+        problems.extend(workflow::problems(path, text, &name));
+    }
     if format.name == "mcpserver"
         && let Ok(loaded) = mcpserver::parse(text, &name)
     {

@@ -1,7 +1,7 @@
 //! The next step for a resource in some state, as a command to type.
 
 use muster_api::{
-    UnavailableServer,
+    MissingTool, UnavailableServer,
     auth::LoginState,
     mcp_server::McpServerInfo,
     service::{ServiceHealth, ServiceStatus},
@@ -11,7 +11,7 @@ use muster_config::mcpserver::ServerType;
 use muster_core::{next_step::NextStep, text::shell_quoted};
 use serde_json::Value;
 
-use super::reply::title;
+use super::reply::state_word;
 
 /// Describes whether a server was started, and the next step if it is not usable.
 pub fn state_of(server: &McpServerInfo) -> String {
@@ -139,15 +139,34 @@ fn command(step: &NextStep) -> String {
 /// Describes why a server is unavailable and what to do.
 pub fn unavailable(server: &UnavailableServer) -> String {
     let UnavailableServer { server, state, reason, hint } = server;
-    let state = title(state.as_str());
+    let state = state_word(*state);
     let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let hint = hint.as_deref().map(|hint| format!("; {}", with_command(hint))).unwrap_or_default();
     format!("server {server} is unavailable ({state}{reason}){hint}")
 }
 
-/// The next step for missing tools that belong to no known server.
-pub const FOR_MISSING_TOOLS: &str =
-    "servers that are down are in `muster list mcpservers --all`; find tools with `muster search`";
+/// The next step where there is no service class of this name.
+pub const FOR_UNKNOWN_CLASS: &str =
+    "there is no such service class; see `muster list serviceclasses`";
+
+/// The next steps for missing tools, by their servers and by their other reasons.
+pub fn for_missing_tools(servers: &[UnavailableServer], reasons: &[MissingTool]) -> Vec<String> {
+    let hint = |server: &UnavailableServer| server.hint.as_deref().map(with_command);
+    let step = |missing: &MissingTool| {
+        let MissingTool { tool, reason, hint } = missing;
+        format!("{tool}: {reason}; {}", with_command(hint))
+    };
+    let steps: Vec<String> =
+        servers.iter().filter_map(hint).chain(reasons.iter().map(step)).collect();
+    // An older gateway gives no reasons.
+    match steps.is_empty() {
+        true => vec![
+            "servers that are down are in `muster list mcpservers --all`; find tools with `muster search`"
+                .to_owned(),
+        ],
+        false => steps,
+    }
+}
 
 #[cfg(test)]
 mod tests {

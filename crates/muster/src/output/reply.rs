@@ -136,7 +136,7 @@ pub fn title(word: &str) -> String {
 
 /// The word for the state of a server or service. Programs see `unreachable` for a server that failed several times;
 /// people see the same word for every failed server.
-fn state_word(state: BackendState) -> String {
+pub fn state_word(state: BackendState) -> String {
     title(match state {
         BackendState::Unreachable => BackendState::Failed.as_str(),
         state => state.as_str(),

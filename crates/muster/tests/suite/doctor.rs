@@ -373,3 +373,138 @@ fn a_terminal_shows_that_it_is_working() {
     assert!(working.contains(" Checking..."), "{shown}");
     assert!(!done.contains("Checking"), "{shown}");
 }
+
+/// Programs that exist and cannot be started, and servers that end because of their definition.
+#[test]
+fn programs_that_exist_and_do_not_start() {
+    let clinic = Clinic::new(&[]);
+    let program = |name: &str, bytes: &[u8]| {
+        let path = clinic.path(name);
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("command: {}\n", path.display());
+        clinic.write(&format!("mcpservers/{}.yaml", name.split('.').next().unwrap()), &text);
+    };
+    let mut elf = [0; 64];
+    elf[..4].copy_from_slice(b"\x7fELF");
+    // RISC-V, which no test runs on.
+    elf[18] = 0xf3;
+    program("windows.sh", b"#!/bin/sh\r\nexit 0\r\n");
+    program("interpreter", b"#!/usr/bin/python0.9\nprint()\n");
+    program("searched", b"#!/usr/bin/env -S no-such-interpreter -x\n");
+    program("bare.py", b"print()\n");
+    program("foreign", &elf);
+    program("good", b"#!/usr/bin/env sh\nexit 0\n");
+    clinic.write("mcpservers/folder.yaml", "command: /\n");
+    let script = |name: &str, script: &str| {
+        let text = format!("command: sh\nargs: [-c, {script:?}, sh, /no/such/index.js]\n");
+        clinic.write(&format!("mcpservers/{name}.yaml"), &text);
+    };
+    script("variable", "echo 'Error: ACME_API_TOKEN environment variable is required' >&2; exit 1");
+    script("inherited", "echo 'please set ACME_HERE_KEY' >&2; exit 1");
+    script("argument", "echo \"Error: Cannot find module '$1'\" >&2; echo Node.js v20 >&2; exit 1");
+    let report = clinic.command(&["--timeout", "3", "--output", "json"]);
+    let report = { report }.env("ACME_HERE_KEY", "k").output().unwrap();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    for (subject, words, fix) in [
+        ("windows", "script-line-ends | `", "| sed -i 's/\\r$//' "),
+        ("interpreter", "interpreter-missing", "#!/usr/bin/env python0.9"),
+        (
+            "searched",
+            "interpreter-missing",
+            "needs `no-such-interpreter`, which was not found | install it",
+        ),
+        ("bare", "script-without-interpreter", "write `command: python3`, and put /"),
+        ("foreign", "program-architecture", "is built for riscv64, and this machine is "),
+        ("good", "server-failed", "it exited with code 0"),
+        ("folder", "program-missing | `/` is a directory", "name the program itself"),
+        (
+            "variable",
+            "variable-missing | it needs the variable `ACME_API_TOKEN`: `Error: ",
+            "| set it in its definition: `env: {ACME_API_TOKEN: …}`",
+        ),
+        ("inherited", "variable-missing", "add `inheritEnv: [ACME_HERE_KEY]`"),
+        (
+            "argument",
+            "path-missing | `/no/such/index.js` does not exist: `Error: Cannot find module",
+            "| correct the path in `args`",
+        ),
+    ] {
+        let said = found(&report, subject);
+        assert!(said.starts_with(words) && said.contains(fix), "{subject}: {said}");
+    }
+}
+
+/// What answers instead of an MCP server, by status.
+#[test]
+fn web_servers_that_refuse() {
+    let clinic = Clinic::new(&[]);
+    let answers = |name: &str, head: &'static str| {
+        let port = answering(head.as_bytes());
+        let text = format!("url: http://127.0.0.1:{port}/mcp\ntype: streamable-http\n");
+        clinic.write(&format!("mcpservers/{name}.yaml"), &text);
+    };
+    let empty = "content-length: 0\r\nconnection: close\r\n\r\n";
+    let answer = |status: &str| -> &'static str { format!("HTTP/1.1 {status}\r\n{empty}").leak() };
+    answers("login", answer("401 Unauthorized\r\nwww-authenticate: Bearer"));
+    answers("credentials", answer("401 Unauthorized"));
+    answers("moved", answer("302 Found\r\nlocation: https://login.example/"));
+    answers("forbidden", answer("403 Forbidden"));
+    answers("broken", answer("500 Internal Server Error"));
+    clinic.write("mcpservers/port.yaml", "url: http://127.0.0.1:99999/mcp\n");
+    let report = clinic.examine(&["--timeout", "5"]);
+    for (subject, words, fix) in [
+        ("login", "login-required", "`muster auth login --server login`"),
+        ("credentials", "credentials-required", "`headers: {Authorization: Bearer …}`"),
+        ("moved", "not-mcp", "write the address that it redirects to"),
+        ("forbidden", "not-mcp", "check the credentials in its `headers`"),
+        ("broken", "not-mcp", "look at the log of the server"),
+        ("port", "url-invalid | the url cannot be used: ", "write it as `https://HOST:PORT/PATH`"),
+    ] {
+        let said = found(&report, subject);
+        assert!(said.starts_with(words) && said.contains(fix), "{subject}: {said}");
+    }
+}
+
+/// The fix for a certificate of one's own leads to a check that passes the certificate.
+#[test]
+fn a_certificate_of_ones_own_can_be_checked() {
+    let clinic = Clinic::new(&[("ca.pem", "nothing")]);
+    let output = clinic.run(&["--extra-ca-file", "/no/such.pem"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--extra-ca-file /no/such.pem: No such file"), "{said}");
+    assert!(said.contains("hint: name a file with certificates in PEM format"), "{said}");
+    let file = clinic.path("ca.pem");
+    let output = clinic.run(&["--extra-ca-file", file.to_str().unwrap()]);
+    assert!(!output.status.success(), "{output:?}");
+}
+
+#[test]
+fn files_in_other_encodings() {
+    let clinic = Clinic::new(&[]);
+    clinic.write("mcpservers/tabs.yaml", "command: echo\nargs:\n\t- a\n");
+    clinic.write("mcpservers/mark.yaml", "\u{feff}command: 'true'\r\nautoStart: false\r\n");
+    let utf16: Vec<u8> = "command: a\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(clinic.path("mcpservers/wide.yaml"), [b"\xff\xfe".as_slice(), &utf16].concat())
+        .unwrap();
+    let report = clinic.examine(&["--no-servers"]);
+    let said = found(&report, "wide.yaml");
+    assert!(said.contains("it is not text in UTF-8 | save it as UTF-8"), "{said}");
+    let said = found(&report, "tabs.yaml:3");
+    assert!(said.contains("; write spaces instead of the tab |"), "{said}");
+    let findings = report["findings"].as_array().unwrap();
+    assert!(!findings.iter().any(|one| one["subject"].as_str().unwrap().contains("mark.yaml")));
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written() {
+    let clinic = Clinic::new(&[]);
+    clinic.write("file", "");
+    let state = clinic.path("file").join("state");
+    let mut command = clinic.command(&["--no-servers", "--output", "json"]);
+    let output = command.env("MUSTER_STATE_PATH", &state).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = found(&report, state.to_str().unwrap());
+    assert!(said.starts_with("state-not-writable | the gateway cannot write its state"), "{said}");
+    assert!(said.contains("MUSTER_STATE_PATH"), "{said}");
+}

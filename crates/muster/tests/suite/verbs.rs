@@ -79,6 +79,7 @@ fn files_are_applied() {
         Workflow Steps:
         STEP   ID   TOOL            DESCRIPTION   DETAILS
         1      a    x_nobody_tool                 args.q: {{ .input.what }}
+        stderr: hint: x_nobody_tool: there is no such tool; find its name with `muster search`
     "#]]
     .assert_eq(&said);
 
@@ -410,6 +411,10 @@ fn files_are_validated_without_a_gateway() {
         ("gw/mcpservers/c.yaml", "name: c\ncommand: x\n---\nname: d\n"),
         ("gw/workflows/w.yaml", "name: w\nstep: []\n"),
         (
+            "gw/workflows/x.yaml",
+            "name: x\nsteps:\n  - {id: a, tool: x_t, args: {p: '{{ .input.zzz }}'}}\n",
+        ),
+        (
             "gw/clis/t.yaml",
             "command: tar\ntools:\n  - {name: tar list!, description: d}\n  - {name: a, description: d}\n  - {name: a, description: d}\n",
         ),
@@ -439,7 +444,9 @@ fn files_are_validated_without_a_gateway() {
         gw/mcpservers/c.yaml:3: error: a second document starts here: write one document per file, or give the file to `muster apply -f`
         gw/workflows/w.yaml:1: error: steps: Field required
           → line 2 has `step`: write `steps`
-        6 files, 5 errors, 1 warning
+        gw/workflows/x.yaml:3: warning: steps → 0 → args → p: `.input.zzz` is not among the arguments
+          → declare it: `args: {zzz: {type: string}}`
+        7 files, 5 errors, 2 warnings
         exit 1
         $ muster validate many.yaml
         many.yaml:5: error: spec → steps → 0: a step needs a `tool`

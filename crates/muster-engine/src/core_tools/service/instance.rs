@@ -17,7 +17,6 @@ use crate::{
     handle::Handle,
     services::{Instance, NewService, ServiceError, missing_tools},
     status::moment,
-    unavailable_tools,
 };
 
 pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
@@ -155,7 +154,7 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
             let class = handle.services.class(class);
             let missing = class.map(|class| missing_tools(&handle.state.borrow(), &class.spec));
             let missing = missing.unwrap_or_default();
-            let hints = unavailable_tools::hints(&handle.state_of(cx.caller), &missing);
+            let hints = handle.explainer(cx.caller).hints(&missing);
             Err([vec![said], hints].concat().join("\n").into())
         }
     }

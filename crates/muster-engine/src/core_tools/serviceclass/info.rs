@@ -37,6 +37,7 @@ pub(super) fn info(class: &ServiceClass, snapshot: &GatewaySnapshot) -> ServiceC
         required_tools: spec.required_tools().into_iter().map(str::to_owned).collect(),
         missing_tools,
         unavailable: Vec::new(),
+        reasons: Vec::new(),
     }
 }
 

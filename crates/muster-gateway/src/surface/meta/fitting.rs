@@ -263,11 +263,13 @@ impl Fitting<'_> {
         let source = &**result;
         let outline = Outline::of(source)?;
         let Some(items) = &outline.items else { return self.whole(source, &outline, None) };
-        let (reply, blocks) = self.taken_apart(source, &outline, items)?;
-        if self.may_fit(source, &outline, items) {
+        let (mut reply, blocks) = self.taken_apart(source, &outline, items)?;
+        reply.repeats_blocks = mirror::repeats_blocks(source, items, &outline)?;
+        if self.may_fit(source, &outline, items, reply.repeats_blocks) {
             let mut short = reply.clone();
             short.load(source, &outline, items)?;
-            short.structured_inside = !repeats(source, items, &outline)?;
+            short.structured_inside =
+                !short.repeats_blocks && !mirror::repeats(source, items, &outline)?;
             let texts: usize = short.embedded_texts().map(token_estimate::estimate).sum();
             if short.cost() + texts <= self.budget.0 {
                 if !blocks.is_empty() {
@@ -309,13 +311,20 @@ impl Fitting<'_> {
     }
 
     /// Whether a result may be short enough once the blocks that are not text are taken out.
-    fn may_fit(&self, source: &dyn SpooledResult, outline: &Outline, items: &[Item]) -> bool {
+    fn may_fit(
+        &self,
+        source: &dyn SpooledResult,
+        outline: &Outline,
+        items: &[Item],
+        repeats_blocks: bool,
+    ) -> bool {
         let media = items.iter().filter(|item| matches!(item.kind, ItemKind::Media(_)));
         let media: u64 = media.map(|item| item.place.end - item.place.start).sum();
         let structured = outline.structured.as_ref().map_or(0, |place| place.end - place.start);
         let most = (self.budget.0 as u64).saturating_mul(BYTES_PER_TOKEN);
-        // Structured content may be repeated as text, and is then left out.
-        source.bytes().saturating_sub(media) <= most.saturating_add(structured.min(most))
+        // Structured content that repeats text, which is not known yet, or blocks is left out.
+        let left_out = if repeats_blocks { structured } else { structured.min(most) };
+        source.bytes().saturating_sub(media) <= most.saturating_add(left_out)
     }
 
     /// Stores the text, the structured content and the blocks that are left, and shows a preview.
@@ -345,7 +354,8 @@ impl Fitting<'_> {
     ) -> Result<Option<Stored>, FitError> {
         let source = &**result;
         let texts: Vec<Range<u64>> = items.iter().filter_map(Item::text).cloned().collect();
-        let repeats = repeats(source, items, outline)?;
+        let repeats = mirror::repeats(source, items, outline)?
+            || mirror::repeats_blocks(source, items, outline)?;
         let structured = outline.structured.as_ref().filter(|_| !repeats);
         let is_json = match texts.as_slice() {
             [text] => is_json(unescaped(source, text)?)?,
@@ -481,16 +491,4 @@ fn blocks_alone(blocks: Vec<NewBlock>) -> NewOutput {
     let mime_type = blocks.first().map_or_else(|| "data".to_owned(), |block| media(&block.about));
     let kind = OutputKind::Binary { mime_type };
     NewOutput { blocks, ..NewOutput::new(kind, OutputBody::Text(String::new())) }
-}
-
-/// Whether structured content only repeats the text.
-fn repeats(source: &dyn SpooledResult, items: &[Item], outline: &Outline) -> io::Result<bool> {
-    let mut texts = items.iter().filter_map(|item| match &item.kind {
-        ItemKind::Text(text) => Some(text),
-        ItemKind::TextResource(..) | ItemKind::Media(_) | ItemKind::Other => None,
-    });
-    match (texts.next(), texts.next(), &outline.structured) {
-        (Some(text), None, Some(structured)) => mirror::repeats(source, text, structured),
-        _ => Ok(false),
-    }
 }

@@ -196,19 +196,20 @@ impl ToolIndex {
             // catalog have a word of the query.
             let core = listed.ranker(index.for_gateway());
             let core = core.search(question.text, unwanted, meaning, None, CHUNK);
-            let is_server = |word: &str| names_server(word, listed);
+            let is_server = |word: &str| names_server(word, state, listed);
             core_matches::add(&mut ranked, core, CHUNK, is_server);
         }
         ranked
     }
 }
 
-/// Whether a word is part of the name of a server.
-fn names_server(word: &str, listed: &CatalogSnapshot) -> bool {
+/// Whether a word is part of the name of a server, also of one that is down.
+fn names_server(word: &str, state: &GatewaySnapshot, listed: &CatalogSnapshot) -> bool {
     let separates = |sign: char| !sign.is_alphanumeric();
-    listed.sources().any(|source| {
-        source.backend.as_str().split(separates).any(|part| part.eq_ignore_ascii_case(word))
-    })
+    let listed = listed.sources().map(|source| &source.backend);
+    let mut servers = listed.chain(state.absent.values().map(|absent| &absent.server));
+    servers
+        .any(|server| server.as_str().split(separates).any(|part| part.eq_ignore_ascii_case(word)))
 }
 
 /// Whether a query asks for the gateway's own tools: by the name of one, by their prefix before a word of their names, or
@@ -244,15 +245,15 @@ fn names_core_tool(word: &str, listed: &CatalogSnapshot) -> bool {
 /// The number of matches that are ordered together.
 const CHUNK: usize = 32;
 
-/// Moves core tools behind the others, except for those that are named. Core tools that match better than all others
-/// come first.
+/// Moves core tools behind the others, except for those that match better than all others. What is named comes first.
 fn core_last(found: &mut [RankedTool<'_>]) {
     let others = found.iter().filter(|one| !is_core(one.entry));
     let Some(best) = others.map(|one| one.strength).max() else { return };
-    found.sort_by_key(|one| match is_core(one.entry) && !one.is_named {
-        true if one.strength > best => 0,
-        true => 2,
-        false => 1,
+    found.sort_by_key(|one| match is_core(one.entry) {
+        _ if one.is_named => 0,
+        true if one.strength > best => 1,
+        false => 2,
+        true => 3,
     });
 }
 

@@ -121,6 +121,8 @@ impl From<StartGatewayError> for CommandError {
         let made = Self::new(error.to_string());
         match error {
             StartGatewayError::Io(_) => made,
+            StartGatewayError::Folder { .. } => made
+                .hint("name a folder that you may write to with --state-path or MUSTER_STATE_PATH"),
             StartGatewayError::Ended { log, .. } | StartGatewayError::Slow { log } => {
                 made.hint(format!("its log is {}", log.display()))
             }

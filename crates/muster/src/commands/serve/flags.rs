@@ -1,9 +1,14 @@
 //! The flags about logins, which override the configuration.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use muster_config::settings::OAuth;
+use muster_net::TrustStore;
 
 use crate::error::CommandError;
 
@@ -70,27 +75,24 @@ impl LoginFlags {
         oauth
     }
 
-    /// The CA certificates to trust in addition to the system's.
-    pub(super) fn certificates(&self) -> Result<Option<Vec<u8>>, CommandError> {
-        let Some(path) = &self.extra_ca_file else { return Ok(None) };
-        match fs::read(path) {
-            Ok(pem) => Ok(Some(pem)),
-            Err(err) => Err(unusable(path, &err.to_string())),
-        }
-    }
-
-    /// The error for an unusable file of certificates.
-    pub(super) fn bad_certificates(&self, reason: &str) -> CommandError {
-        unusable(self.extra_ca_file.as_deref().unwrap_or("".as_ref()), reason)
+    /// The certificate authorities that outgoing connections trust.
+    pub(super) fn trust(&self) -> Result<TrustStore, CommandError> {
+        trust(self.extra_ca_file.as_deref()).map_err(|reason| {
+            CommandError::new(format!("failed to initialize application: {reason}"))
+                .hint(TRUST_HINT)
+        })
     }
 }
 
-fn unusable(path: &std::path::Path, reason: &str) -> CommandError {
-    CommandError::new(format!(
-        "failed to initialize application: --extra-ca-file {}: {reason}",
-        path.display()
-    ))
-    .hint("name a file with certificates in PEM format")
+/// The fix for a file of certificates that cannot be used.
+pub(in crate::commands) const TRUST_HINT: &str = "name a file with certificates in PEM format";
+
+/// The certificate authorities of the system, and those of `--extra-ca-file`; or the reason why it cannot be used.
+pub(in crate::commands) fn trust(file: Option<&Path>) -> Result<TrustStore, String> {
+    let Some(path) = file else { return Ok(TrustStore::system()) };
+    let unusable = |reason: String| format!("--extra-ca-file {}: {reason}", path.display());
+    let pem = fs::read(path).map_err(|err| unusable(err.to_string()))?;
+    TrustStore::system().with_pem(&pem).map_err(|err| unusable(err.to_string()))
 }
 
 #[cfg(test)]

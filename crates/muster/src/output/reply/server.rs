@@ -16,6 +16,7 @@ use crate::output::{
 const COLUMNS: &[Column<McpServerInfo>] = &[
     Column::new("name", |server| server.name.clone()),
     Column::new("state", |server| server.state.as_str().to_owned()),
+    Column::new("since", |server| server.since.as_deref().map(time).unwrap_or_default()),
     Column::new("type", |server| server.r#type.clone()),
     Column::new("autostart", |server| yes_or_no(server.auto_start)),
     Column::wide("session", |server| {
@@ -81,7 +82,11 @@ fn attention(server: &McpServerInfo) -> Option<String> {
     let reasons = [&server.status_message, &server.error];
     let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
     let reasons = reasons.map(|reason| reason.lines().collect::<Vec<_>>().join("\n    "));
-    Some(format!("  {}: {}", server.name, reasons.collect::<Vec<_>>().join(": ")))
+    let reasons = reasons.collect::<Vec<_>>().join(": ");
+    // The reason of a server that waits for approval is also the next step.
+    let step = next_step::for_info(server).filter(|_| has_failed);
+    let step = step.map(|step| format!("\n    → {step}")).unwrap_or_default();
+    Some(format!("  {}: {reasons}{step}", server.name))
 }
 
 impl ReplyView for McpServerInfo {
@@ -139,13 +144,13 @@ mod tests {
             {"name": "b", "type": "stdio", "command": "b-mcp", "args": ["-x"], "state": "Failed",
              "consecutiveFailures": 2, "statusMessage": "no route", "error": "it ended:\nno such module"}]});
         expect![[r"
-            NAME   STATE               TYPE    AUTOSTART
-            a      Connected           sse     Yes
-            c      Auth Required       sse     No
-            d      Auth Required       sse     No
-            e      Awaiting Approval   stdio   No
-            f      Stopped             stdio   No
-            b      Failed              stdio   No
+            NAME   STATE               SINCE   TYPE    AUTOSTART
+            a      Connected           -       sse     Yes
+            c      Auth Required       -       sse     No
+            d      Auth Required       -       sse     No
+            e      Awaiting Approval   -       stdio   No
+            f      Stopped             -       stdio   No
+            b      Failed              -       stdio   No
 
             see --all
 
@@ -153,18 +158,19 @@ mod tests {
               c: It requires a login: log in with `muster auth login --server c`
               e: not approved
               b: no route: it ended:
-                no such module"]]
+                no such module
+                → see what it wrote with `muster logs mcpserver b`, or ask `muster doctor`"]]
         .assert_eq(&shown("core_mcpserver_list", &reply, OutputFormat::Table));
         let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
         let wide: Vec<&str> = wide.lines().take(7).collect();
         expect![[r#"
-            NAME   STATE               TYPE    AUTOSTART   SESSION         ENDPOINT       ERROR
-            a      Connected           sse     Yes         Auth Required   http://k/mcp   -
-            c      Auth Required       sse     No          Auth Required   http://l/mcp   -
-            d      Auth Required       sse     No          Connected       http://m/mcp   -
-            e      Awaiting Approval   stdio   No          -               e              not approved
-            f      Stopped             stdio   No          -               f              -
-            b      Failed              stdio   No          -               b-mcp -x       it ended: no such module"#]]
+            NAME   STATE               SINCE   TYPE    AUTOSTART   SESSION         ENDPOINT       ERROR
+            a      Connected           -       sse     Yes         Auth Required   http://k/mcp   -
+            c      Auth Required       -       sse     No          Auth Required   http://l/mcp   -
+            d      Auth Required       -       sse     No          Connected       http://m/mcp   -
+            e      Awaiting Approval   -       stdio   No          -               e              not approved
+            f      Stopped             -       stdio   No          -               f              -
+            b      Failed              -       stdio   No          -               b-mcp -x       it ended: no such module"#]]
         .assert_eq(&wide.join("\n"));
     }
 

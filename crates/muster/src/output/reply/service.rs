@@ -8,7 +8,7 @@ use muster_api::{
 use muster_core::text::shell_quoted;
 use serde_json::{Value, json};
 
-use super::{ReplyView, section, state_word, title, with_notes};
+use super::{ReplyView, section, state_word, with_notes};
 use crate::output::{
     format::OutputStyle,
     properties,
@@ -86,7 +86,7 @@ pub(super) fn unavailable(servers: &[UnavailableServer]) -> Option<(String, Stri
     let line = |server: &UnavailableServer| {
         let UnavailableServer { server, state, reason, .. } = server;
         let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("{server} ({}){reason}", title(state.as_str()))
+        format!("{server} ({}){reason}", state_word(*state))
     };
     let lines: Vec<String> = servers.iter().map(line).collect();
     (!lines.is_empty()).then(|| ("servers".to_owned(), lines.join("\n")))

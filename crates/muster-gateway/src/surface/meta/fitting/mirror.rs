@@ -11,10 +11,41 @@ use muster_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::outline::{part, unescaped};
+use super::outline::{Item, ItemKind, Outline, part, unescaped};
+
+/// Whether structured content only repeats content items, some of which are blocks.
+pub(super) fn repeats_blocks(
+    source: &dyn SpooledResult,
+    items: &[Item],
+    outline: &Outline,
+) -> io::Result<bool> {
+    let has_media = items.iter().any(|item| matches!(item.kind, ItemKind::Media(_)));
+    match (items.first(), items.last(), &outline.structured) {
+        (Some(first), Some(last), Some(structured)) if has_media => {
+            repeats_items(source, first.place.start..last.place.end, structured)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether structured content only repeats the text.
+pub(super) fn repeats(
+    source: &dyn SpooledResult,
+    items: &[Item],
+    outline: &Outline,
+) -> io::Result<bool> {
+    let mut texts = items.iter().filter_map(|item| match &item.kind {
+        ItemKind::Text(text) => Some(text),
+        ItemKind::TextResource(..) | ItemKind::Media(_) | ItemKind::Other => None,
+    });
+    match (texts.next(), texts.next(), &outline.structured) {
+        (Some(text), None, Some(structured)) => repeats_one(source, text, structured),
+        _ => Ok(false),
+    }
+}
 
 /// Whether structured content is the text's JSON, or an object around it or around the text itself.
-pub(super) fn repeats(
+fn repeats_one(
     result: &dyn SpooledResult,
     text: &Range<u64>,
     structured: &Range<u64>,
@@ -27,6 +58,21 @@ pub(super) fn repeats(
         return equal(&mut unescaped(result, text)?, &mut unescaped(result, &inside)?);
     }
     same(&mut unescaped(result, text)?, &mut part(result, &inside)?)
+}
+
+/// Whether structured content is an object around the content items, which are at `items`.
+fn repeats_items(
+    result: &dyn SpooledResult,
+    items: Range<u64>,
+    structured: &Range<u64>,
+) -> io::Result<bool> {
+    let Some((list, _)) = only_member(result, structured)? else { return Ok(false) };
+    // Without its brackets.
+    let inside = list.start + 1..list.end.saturating_sub(1);
+    if inside.is_empty() || JsonScanner::new(part(result, &list)?, list.start).peek()? != b'[' {
+        return Ok(false);
+    }
+    same(&mut part(result, &items)?, &mut part(result, &inside)?)
 }
 
 /// Whether the structured content of a result in memory repeats its text.

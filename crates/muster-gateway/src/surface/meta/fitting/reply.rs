@@ -22,6 +22,8 @@ use crate::{
 
 /// The key of a stored output in `_meta`.
 const OUTPUT: &str = "muster/output";
+/// The longest structured content that repeats blocks and is passed on outside of an envelope, in bytes.
+const MAX_REPEATED_BLOCKS: u64 = 256 * 1024;
 
 /// The reply to a call.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +38,8 @@ pub(in crate::surface::meta) struct FittedReply {
     pub(super) structured: Option<Raw>,
     /// Whether structured content is part of the text. It need not be if the text says the same.
     pub(super) structured_inside: bool,
+    /// Whether structured content only repeats the content, with its blocks. It is left out of the envelope.
+    pub(super) repeats_blocks: bool,
     others: Vec<(String, Raw)>,
     meta: Option<Raw>,
     pub(super) stored: Option<StoredOutput>,
@@ -124,8 +128,11 @@ impl FittedReply {
             };
         }
         self.meta = source.meta();
-        self.structured =
-            outline.structured.as_ref().map(|place| raw_of(source, place)).transpose()?;
+        let structured = outline
+            .structured
+            .as_ref()
+            .filter(|place| !self.repeats_blocks || place.end - place.start <= MAX_REPEATED_BLOCKS);
+        self.structured = structured.map(|place| raw_of(source, place)).transpose()?;
         self.load_others(source, outline, u64::MAX)
     }
 
@@ -248,7 +255,8 @@ impl FittedReply {
             _ => None,
         });
         let (inside, meta) = (self.inside(first), self.meta());
-        envelope::enclose(&inside, blocks, self.structured.as_deref(), meta.as_deref(), repairs)
+        let structured = self.structured.as_deref().filter(|_| !self.repeats_blocks);
+        envelope::enclose(&inside, blocks, structured, meta.as_deref(), repairs)
     }
 
     /// The reply without an envelope.
