@@ -371,7 +371,7 @@ fn a_picture_that_structured_content_repeats_is_given_once() {
         let inner: Value =
             serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(inner.get("structuredContent"), None);
-        assert_eq!(result.get("_meta"), None, "nothing is kept: {}", inner);
+        assert_eq!(result.get("_meta"), None, "nothing is kept: {inner}");
     }
     // What says something else is passed on.
     let gateway = answering(|| {
