@@ -72,6 +72,16 @@ pub(super) fn named(index: &Index, query: &str, admit: &Admit<'_>) -> NamedProdu
     found
 }
 
+/// A query without the names of products, present or not; `None` if it has none.
+pub(super) fn without_names(query: &str) -> Option<String> {
+    let words = words(query);
+    let names = names(&words);
+    let is_named = |at: usize| names.iter().any(|(range, _)| range.contains(&at));
+    let rest = words.iter().enumerate().filter(|(at, _)| !is_named(*at));
+    let rest: Vec<&str> = rest.map(|(_, word)| &*word.word).collect();
+    (!names.is_empty()).then(|| rest.join(" "))
+}
+
 fn words(query: &str) -> Vec<Spelled> {
     list::spelled(&without_values(query)).take(MOST_WORDS).collect()
 }
@@ -176,7 +186,7 @@ fn readings(index: &Index, name: &str) -> Vec<Readings> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NamedProducts, named};
+    use super::{NamedProducts, named, without_names};
     use crate::{
         document::{Document, Parameter},
         index::Index,
@@ -212,6 +222,13 @@ mod tests {
         assert_eq!(absent("open an issue on github"), [""; 0]);
         assert!(of("open an issue on github").has_present);
         assert!(!of("open an issue").has_present);
+    }
+
+    #[test]
+    fn the_rest_of_a_query_is_without_names() {
+        let rest = without_names("Create an issue in Jira, then mail it with Google Sheets");
+        assert_eq!(rest.as_deref(), Some("create an issue in then mail it with"));
+        assert_eq!(without_names("create an issue"), None);
     }
 
     #[test]
