@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(
             out,
             "{}",
-            json!({"ids": ids, "scores": scores, "matches": matches, "verdict": verdict, "strength": answer.strength, "absent": answer.absent_products})
+            json!({"ids": ids, "scores": scores, "matches": matches, "verdict": verdict, "strength": answer.strength, "absent": answer.absent_products, "alternative": answer.alternative.map(id)})
         )?;
     }
     out.flush()?;

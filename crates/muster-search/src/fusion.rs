@@ -14,7 +14,7 @@ use super::{
     products,
     query::Query,
     search::{self, Admit, Hit, Named, Place},
-    verdict::{Answer, MatchStrength, judge, share, strength, unmatched},
+    verdict::{Answer, MatchStrength, alternative_by_meaning, judge, share, strength, unmatched},
 };
 
 /// The weight of the lexical score; the rest is semantic.
@@ -90,7 +90,10 @@ impl Index {
         // A semantically similar document need not share a word with the query.
         let total = self.count(&matching, admit, sure).max(hits.len());
         let absent_products = products.absent;
-        Answer { verdict, unmatched_terms, absent_products, strength, total, hits }
+        let asked =
+            meaning.query.without_products.as_deref().filter(|_| !absent_products.is_empty());
+        let alternative = asked.and_then(|asked| alternative_by_meaning(&documents, asked));
+        Answer { verdict, unmatched_terms, absent_products, alternative, strength, total, hits }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{clauses::clauses, search::Place, words::repeats_name};
+use super::{clauses::clauses, products::without_names, search::Place, words::repeats_name};
 
 /// The number of characters of a description that are embedded; more hardly change the vector.
 const LONGEST: usize = 360;
@@ -20,17 +20,21 @@ pub struct QueryMeaning {
     pub whole: Vec<f32>,
     /// Its clauses with their vectors; none if it asks for one thing.
     pub clauses: Vec<(String, Vec<f32>)>,
+    /// The vector of the query without the names of products, if it has any.
+    pub without_products: Option<Vec<f32>>,
 }
 
 impl QueryMeaning {
-    /// Embeds a query and its clauses; `None` if the model gives no vector.
+    /// Embeds a query, its clauses, and the query without names; `None` if the model gives no vector.
     pub fn of(model: &dyn Embed, text: &str) -> Option<Self> {
         let clauses = clauses(text);
-        let texts: Vec<&str> = std::iter::once(text).chain(clauses.iter().copied()).collect();
-        let mut vectors = model.embed(&texts).into_iter();
+        let rest = without_names(text);
+        let texts = std::iter::once(text).chain(clauses.iter().copied()).chain(rest.as_deref());
+        let mut vectors = model.embed(&texts.collect::<Vec<_>>()).into_iter();
         let whole = vectors.next()?;
-        let clauses = clauses.into_iter().map(str::to_owned).zip(vectors).collect();
-        Some(Self { whole, clauses })
+        let clauses: Vec<_> =
+            clauses.into_iter().map(str::to_owned).zip(vectors.by_ref()).collect();
+        Some(Self { whole, clauses, without_products: vectors.next() })
     }
 }
 

@@ -4,11 +4,11 @@
 //! a name may also be a value, such as part of an address or of a text to search for: what is between quotation marks, and
 //! addresses and paths, name no product.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::OnceLock,
-};
+mod list;
 
+use std::ops::Range;
+
+use self::list::{Name, NameCase, Spelled, is_compound};
 use super::{
     index::Index,
     query::numbers,
@@ -19,61 +19,28 @@ use super::{
     words::{self, Words},
 };
 
-/// Names that mean the product in whatever case they are written.
-const NAMES: &str = include_str!("products/names.txt");
-/// Names that are English words: only capitalised, and not at the start of a sentence, do they mean the product.
-const WORDS: &str = include_str!("products/words.txt");
 /// The most products that are named, and the most words of a query that are looked at.
 const MOST: usize = 3;
 const MOST_WORDS: usize = 128;
 
 /// The signs around a quotation.
 const QUOTES: [(char, char); 5] = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
+/// What comes before the place or the means of what is asked for, and what may come after it.
+const PREPOSITIONS: [&str; 8] = ["from", "in", "into", "on", "to", "using", "via", "with"];
+const FOLLOWING: [&str; 18] = [
+    "about", "after", "and", "as", "before", "but", "by", "for", "from", "or", "that", "then",
+    "to", "using", "via", "when", "where", "with",
+];
 /// The first words of names whose other words name the product by themselves. Not those of vendors whose products have
 /// everyday names: a tool that lists teams is not Microsoft Teams.
 const VENDORS: [&str; 3] = ["Amazon", "Apache", "AWS"];
-
-/// A name, and whether it is an English word.
-type Named = (&'static str, bool);
-
-/// The names by their first word in lower case, the longest first.
-fn known() -> &'static BTreeMap<String, Vec<Named>> {
-    static KNOWN: OnceLock<BTreeMap<String, Vec<Named>>> = OnceLock::new();
-    KNOWN.get_or_init(|| {
-        let mut known: BTreeMap<String, Vec<Named>> = BTreeMap::new();
-        for (list, is_word) in [(NAMES, false), (WORDS, true)] {
-            for name in list.lines().map(str::trim).filter(|name| !name.is_empty()) {
-                if let Some((first, _)) = spelled(name).next() {
-                    known.entry(first).or_default().push((name, is_word));
-                }
-            }
-        }
-        for names in known.values_mut() {
-            names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        }
-        known
-    })
-}
-
-/// The names of one word that is taken apart, such as `OneDrive`, in lower case.
-fn compounds() -> &'static BTreeSet<String> {
-    static COMPOUNDS: OnceLock<BTreeSet<String>> = OnceLock::new();
-    COMPOUNDS.get_or_init(|| {
-        let names = known().values().flatten().map(|(name, _)| *name);
-        names.filter(|name| is_compound(name)).map(str::to_lowercase).collect()
-    })
-}
-
-fn is_compound(name: &str) -> bool {
-    name.chars().all(char::is_alphanumeric) && Words::of(name).iter().nth(1).is_some()
-}
 
 /// The terms of the compound names in a text. Its words alone do not tell that a product is mentioned: `OneDrive` and
 /// `drive` are the same without stop words, and the words of `StatusPage` are in many descriptions.
 pub(super) fn compound_terms(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|sign: char| !sign.is_alphanumeric());
     let inner = words.filter(|word| word.chars().skip(1).any(char::is_uppercase));
-    let small = inner.map(str::to_lowercase).filter(|word| compounds().contains(word));
+    let small = inner.map(str::to_lowercase).filter(|word| list::is_known_compound(word));
     small.map(|name| compound_term(&name))
 }
 
@@ -93,49 +60,65 @@ pub(super) struct NamedProducts {
 
 /// The products that a query names.
 pub(super) fn named(index: &Index, query: &str, admit: &Admit<'_>) -> NamedProducts {
-    let words: Vec<(String, bool)> = spelled(&without_values(query)).take(MOST_WORDS).collect();
     let mut found = NamedProducts::default();
-    let mut at = 0;
-    while let Some((word, is_capital)) = words.get(at) {
-        let here = |(name, is_word): &&Named| {
-            let mut rest = words.iter().skip(at);
-            (!is_word || *is_capital)
-                && spelled(name).all(|(part, _)| rest.next().is_some_and(|(word, _)| *word == part))
-        };
-        let named = known().get(word).and_then(|names| names.iter().find(here));
-        if let Some((name, _)) = named {
-            let absent = &mut found.absent;
-            if is_mentioned(index, name, admit) {
-                found.has_present = true;
-            } else if absent.len() < MOST && !absent.contains(name) {
-                absent.push(name);
-            }
-            at += spelled(name).count();
-        } else {
-            at += 1;
+    for (_, name) in names(&words(query)) {
+        let absent = &mut found.absent;
+        if is_mentioned(index, name, admit) {
+            found.has_present = true;
+        } else if absent.len() < MOST && !absent.contains(&name) {
+            absent.push(name);
         }
     }
     found
 }
 
-/// The words of a text in lower case, and whether each has a capital letter that the start of a sentence does not explain.
-fn spelled(text: &str) -> impl Iterator<Item = (String, bool)> {
-    let mut starts_sentence = true;
-    text.split_whitespace().flat_map(move |chunk| {
-        let parts = chunk.split(|sign: char| !sign.is_alphanumeric());
-        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        let words: Vec<(String, bool)> = parts
-            .iter()
-            .map(|part| {
-                let capitals = part.chars().filter(|sign| sign.is_uppercase()).count();
-                let is_capital = capitals > usize::from(starts_sentence);
-                starts_sentence = false;
-                (part.to_lowercase(), is_capital)
-            })
-            .collect();
-        starts_sentence |= chunk.ends_with(['.', '!', '?', ':']);
-        words
-    })
+/// A query without the names of products, present or not; `None` if it has none.
+pub(super) fn without_names(query: &str) -> Option<String> {
+    let words = words(query);
+    let names = names(&words);
+    let is_named = |at: usize| names.iter().any(|(range, _)| range.contains(&at));
+    let rest = words.iter().enumerate().filter(|(at, _)| !is_named(*at));
+    let rest: Vec<&str> = rest.map(|(_, word)| &*word.word).collect();
+    (!names.is_empty()).then(|| rest.join(" "))
+}
+
+fn words(query: &str) -> Vec<Spelled> {
+    list::spelled(&without_values(query)).take(MOST_WORDS).collect()
+}
+
+/// The names of products among these words, and where they are.
+fn names(words: &[Spelled]) -> Vec<(Range<usize>, &'static str)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let end = |name: &Name| at + list::spelled(name.text).count();
+        let here = |name: &&Name| {
+            let mut rest = words.iter().skip(at);
+            list::spelled(name.text)
+                .all(|part| rest.next().is_some_and(|one| one.word == part.word))
+                && match name.case {
+                    NameCase::Any => true,
+                    NameCase::Capital => word.is_capital,
+                    NameCase::CapitalOrAlone => {
+                        word.is_capital || stands_alone(words, at, end(name))
+                    }
+                }
+        };
+        let named = list::beginning_with(&word.word).find(here);
+        let next = named.map_or(at + 1, end);
+        found.extend(named.map(|name| (at..next, name.text)));
+        at = next;
+    }
+    found
+}
+
+/// Whether the words from `start` to `end` are all that follows a preposition, as in "open it in notion and share it", unlike
+/// "in linear time" and "the notion of time".
+fn stands_alone(words: &[Spelled], start: usize, end: usize) -> bool {
+    let is_place = |before: &Spelled| !before.ends_clause && PREPOSITIONS.contains(&&*before.word);
+    let ends = words.get(end.saturating_sub(1)).is_none_or(|last| last.ends_clause);
+    start.checked_sub(1).and_then(|before| words.get(before)).is_some_and(is_place)
+        && (ends || words.get(end).is_none_or(|next| FOLLOWING.contains(&&*next.word)))
 }
 
 /// A query without quotations, addresses and paths.
@@ -203,7 +186,7 @@ fn readings(index: &Index, name: &str) -> Vec<Readings> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NamedProducts, known, named};
+    use super::{NamedProducts, named, without_names};
     use crate::{
         document::{Document, Parameter},
         index::Index,
@@ -242,6 +225,13 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_a_query_is_without_names() {
+        let rest = without_names("Create an issue in Jira, then mail it with Google Sheets");
+        assert_eq!(rest.as_deref(), Some("create an issue in then mail it with"));
+        assert_eq!(without_names("create an issue"), None);
+    }
+
+    #[test]
     fn one_product_may_be_here_and_another_not() {
         let found = of("Copy the GitHub issue to Trello and Asana");
         assert_eq!(found, NamedProducts { absent: vec!["Trello", "Asana"], has_present: true });
@@ -271,6 +261,29 @@ mod tests {
         assert_eq!(absent("why does this function stack overflow"), [""; 0]);
         assert_eq!(absent("create the issue in Linear"), ["Linear"]);
         assert_eq!(absent("search on Stack Overflow"), ["Stack Overflow"]);
+    }
+
+    #[test]
+    fn some_english_words_are_products_where_they_stand_alone_after_a_preposition() {
+        for (query, expect) in [
+            ("list the dashboards in superset", "Superset"),
+            ("put it in notion, and share it", "Notion"),
+            ("copy the tasks from linear to a file", "Linear"),
+            ("what was asked on stack overflow", "Stack Overflow"),
+        ] {
+            assert_eq!(absent(query), [expect], "{query}");
+        }
+        for query in [
+            "sort it in linear time",
+            "is this set in superset relation to that",
+            "what is in the notion of time",
+            "look in. notion is a word",
+            // These are things too.
+            "pay with square",
+            "render it in motion",
+        ] {
+            assert_eq!(absent(query), [""; 0], "{query}");
+        }
     }
 
     #[test]
@@ -345,15 +358,5 @@ mod tests {
             absent("contacts in activecampaign", &[tool("activate", "Makes a campaign active")]),
             ["ActiveCampaign"]
         );
-    }
-
-    #[test]
-    fn no_name_is_listed_twice() {
-        let mut all: Vec<&str> = known().values().flatten().map(|(name, _)| *name).collect();
-        let count = all.len();
-        all.sort_by_key(|name| name.to_lowercase());
-        all.dedup_by_key(|name| name.to_lowercase());
-        assert_eq!(all.len(), count);
-        assert!(count > 500, "{count}");
     }
 }

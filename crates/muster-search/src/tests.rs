@@ -362,8 +362,35 @@ fn the_name_of_an_absent_product_decides_only_where_nothing_else_does() {
     assert!(verdict != no_such_tool && absent.is_empty(), "{verdict:?} {absent:?}");
 }
 
+#[test]
+fn the_alternative_to_an_absent_product_does_what_is_asked_for() {
+    let about = ["flight of birds", "the weather, jir"];
+    let index = Index::default()
+        .with("birds", &[tool("create_flight_plan", about[0])])
+        .with("jir", &[tool("jir_run", about[1])]);
+    let vectors = Topics.embed(&about);
+    let by_words = |query| index.search(query, EVERYTHING, 5).alternative.map(|at| at.source);
+    let by_meaning = |query| {
+        let asked = QueryMeaning::of(&Topics, query).unwrap();
+        let vector =
+            |place: Place<'_>| vectors.get(usize::from(place.source == "jir")).map(Vec::as_slice);
+        let meaning = Meaning { query: &asked, vector: &vector };
+        index.search_meaning(query, EVERYTHING, meaning, None, 5).alternative.map(|at| at.source)
+    };
+    for (query, words, meaning) in [
+        ("create a flight plan in Jira", Some("birds"), Some("birds")),
+        // One word is in many tools.
+        ("flight in Jira", None, Some("birds")),
+        ("send an invoice with Jira", None, None),
+        // Nothing is absent.
+        ("create a flight plan", None, None),
+    ] {
+        assert_eq!((by_words(query), by_meaning(query)), (words, meaning), "{query}");
+    }
+}
+
 fn one_request(whole: Vec<f32>) -> QueryMeaning {
-    QueryMeaning { whole, clauses: Vec::new() }
+    QueryMeaning { whole, clauses: Vec::new(), without_products: None }
 }
 
 /// Embeds flights, invoices and weather as the axes of a space, and each text as the mean of those that it mentions.

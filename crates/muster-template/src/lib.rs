@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 pub use error::{ErrorStage, TemplateError};
 pub use functions::REFUSED;
 pub use references::{DataReference, RefusedCall};
-pub use state::{RandomSource, RenderContext, RenderLimits};
+pub use state::{RandomSource, RenderBudget, RenderContext, RenderLimits};
 
 use ast::{Node, Pipe, Tree};
 use exec::Exec;

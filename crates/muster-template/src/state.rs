@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     rc::Rc,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::{
@@ -30,23 +31,51 @@ pub struct RenderContext<'a> {
     pub random: Option<RandomSource<'a>>,
     /// The limits of the rendering.
     pub limits: RenderLimits,
+    /// What this rendering and others may make together; without it, each has only its own limits.
+    pub budget: Option<&'a RenderBudget>,
+}
+
+/// The bytes that several renderings may make together: each within its own limits, hundreds of them take minutes.
+#[derive(Debug)]
+pub struct RenderBudget(AtomicU64);
+
+impl RenderBudget {
+    /// A budget of so many bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self(AtomicU64::new(bytes))
+    }
+
+    /// Takes bytes; `false` if there are not as many left, and from then on.
+    #[must_use]
+    pub fn take(&self, bytes: u64) -> bool {
+        let left = |left: u64| Some(left.saturating_sub(bytes));
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        before.is_ok_and(|before| before >= bytes)
+    }
 }
 
 impl fmt::Debug for RenderContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { now, zone, random, limits } = self;
+        let Self { now, zone, random, limits, budget } = self;
         f.debug_struct("RenderContext")
             .field("now", now)
             .field("zone", zone)
             .field("random", &random.is_some())
             .field("limits", limits)
+            .field("budget", budget)
             .finish()
     }
 }
 
 impl Default for RenderContext<'_> {
     fn default() -> Self {
-        Self { now: (0, 0), zone: "UTC", random: None, limits: RenderLimits::default() }
+        Self {
+            now: (0, 0),
+            zone: "UTC",
+            random: None,
+            limits: RenderLimits::default(),
+            budget: None,
+        }
     }
 }
 
@@ -113,7 +142,13 @@ impl<'a> RenderState<'a> {
     pub(crate) fn charge_bytes(&self, n: usize) -> EvalResult<()> {
         let left = self.bytes.get().checked_sub(n as u64);
         self.bytes.set(left.unwrap_or(0));
-        left.map(drop).ok_or(EvalError::LimitExceeded("it makes too much text"))
+        left.map(drop).ok_or(EvalError::LimitExceeded("it makes too much text"))?;
+        match self.cx.budget {
+            Some(budget) if !budget.take(n as u64) => {
+                Err(EvalError::LimitExceeded("it and those before it make too much text together"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Charges the steps of scanning `bytes`.

@@ -3,7 +3,7 @@
 use muster_template::{ErrorStage, RenderContext, Template, TemplateError};
 use serde_json::Value as Json;
 
-use super::{JsonObject, StepCondition, condition::value_at};
+use super::{JsonObject, StepCondition, condition::value_at, run::json_size};
 
 /// The type of a text that is one template.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,13 @@ impl<'a> Renderer<'a> {
                 Some(path) => self.data.get("results").and_then(|results| value_at(results, path)),
                 None => value_at(self.data, path),
             };
-            return found.cloned().ok_or_else(|| format!("path '{path}' not found"));
+            let found = found.ok_or_else(|| format!("path '{path}' not found"))?;
+            if self.cx.budget.is_some_and(|budget| !budget.take(json_size(found) as u64)) {
+                return Err(format!(
+                    "the value at '{path}' and those before it are too large together"
+                ));
+            }
+            return Ok(found.clone());
         }
         let template = Template::parse(text).map_err(|error| worded(&error))?;
         self.note(&template);

@@ -183,6 +183,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn context(&self) -> RenderContext<'_> {
+        self.usage.counted(self.host.context())
+    }
+
     async fn step(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
         match &step.action {
             StepAction::Tool { .. } => {
@@ -219,7 +223,7 @@ impl Run<'_> {
         let (id, tool) = (step.id.clone(), step.tool().to_owned());
         self.host.journal(JournalNote::Begins { id, key, tool }).await;
         let mut done = self.attempt(step, report).await;
-        if let Err(error) = self.usage.count_bytes(&done) {
+        if let Err(error) = self.usage.count_results(&done) {
             done = match done.report.status {
                 StepStatus::Completed => done.without_values(&error),
                 StepStatus::Failed | StepStatus::Skipped => {
@@ -247,16 +251,16 @@ impl Run<'_> {
         let StepAction::Tool { tool, args } = &step.action else {
             return StepOutcome::without_result(report, seen, None);
         };
-        let mut renderer = Renderer::new(&self.data, self.host.context());
-        let rendered = renderer.arguments(args);
+        let mut renderer = Renderer::new(&self.data, self.context());
+        let rendered = renderer
+            .arguments(args)
+            .map_err(|error| format!("failed to resolve arguments for step {}: {error}", step.id));
         seen.append(&mut renderer.used_inputs);
-        match rendered {
+        // Counted before the call: what is too large is neither sent nor carried out.
+        let counted = |args: JsonObject| self.usage.count_arguments(&args).map(|()| args);
+        match rendered.and_then(counted) {
             Ok(arguments) => report.input = arguments,
-            Err(error) => {
-                let id = &step.id;
-                let error = format!("failed to resolve arguments for step {id}: {error}");
-                return invalid_step(report, seen, error);
-            }
+            Err(error) => return invalid_step(report, seen, error),
         }
         let called = self.host.call(tool, report.input.clone()).await;
         step_outcome(step, report, seen, called)
@@ -269,7 +273,7 @@ impl Run<'_> {
         seen: &mut Vec<String>,
     ) -> Result<Option<ConditionResult>, String> {
         let Some(condition) = &step.condition else { return Ok(None) };
-        let mut renderer = Renderer::new(&self.data, self.host.context());
+        let mut renderer = Renderer::new(&self.data, self.context());
         let id = &step.id;
         let unresolved =
             |error: String| format!("failed to resolve condition arguments for step {id}: {error}");
@@ -314,11 +318,15 @@ impl Run<'_> {
     /// Whether a result is as expected. Paths may be templates that see it as `.result`.
     fn holds(&self, condition: &StepCondition, result: &Json, failed: bool) -> bool {
         let render = |path: &str| {
+            let cx = self.context();
+            if cx.budget.is_some_and(|budget| !budget.take(json_size(&self.data) as u64)) {
+                return None;
+            }
             let mut data = self.data.clone();
             if let Json::Object(data) = &mut data {
                 data.insert("result".to_owned(), result.clone());
             }
-            let mut renderer = Renderer::new(&data, self.host.context());
+            let mut renderer = Renderer::new(&data, cx);
             renderer.value(&Json::String(path.to_owned()), TemplateTarget::Output).ok()
         };
         holds(condition, result, failed, &render)
@@ -386,7 +394,7 @@ impl Run<'_> {
 
     fn items(&mut self, step: &WorkflowStep, items: &Json) -> Result<Vec<Json>, RunFailure> {
         let id = &step.id;
-        let mut renderer = Renderer::new(&self.data, self.host.context());
+        let mut renderer = Renderer::new(&self.data, self.context());
         let rendered = renderer.value(items, TemplateTarget::Output);
         let seen = std::mem::take(&mut renderer.used_inputs);
         self.note_inputs(seen);

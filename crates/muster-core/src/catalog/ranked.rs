@@ -34,6 +34,8 @@ pub struct RankedTools<'a> {
     pub unmatched_terms: Vec<String>,
     /// The products that the query names and no tool mentions.
     pub absent_products: Vec<&'static str>,
+    /// The source of a tool that does for another product what is asked of an absent one.
+    pub alternative: Option<&'a CatalogSource>,
 }
 
 /// A tool in a search result.
@@ -145,6 +147,7 @@ impl<'a> Ranker<'a> {
             verdict: answer.verdict,
             unmatched_terms: answer.unmatched_terms,
             absent_products: answer.absent_products,
+            alternative: answer.alternative.and_then(|place| Some(tool(place)?.0)),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::events::Reason;
 /// A tool that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
 /// The limits of an unsaved run. Saved workflows have none, because operators write them.
-const UNSAVED: RunBounds = RunBounds { calls: 1_000, bytes: 64 << 20 };
+const UNSAVED: RunBounds = RunBounds { calls: 1_000, bytes: 64 << 20, rendered: 256 << 20 };
 
 /// The gateway as the interpreter of an execution sees it.
 pub(super) struct Runner<'a> {
@@ -168,6 +168,7 @@ impl Host for Runner<'_> {
             zone: "UTC",
             random: Some(&fill),
             limits: RenderLimits::default(),
+            budget: None,
         }
     }
 }

@@ -440,6 +440,17 @@ fn a_product_that_is_not_here_is_named() {
 }
 
 #[test]
+fn the_nearest_to_an_absent_product_is_named_only_if_it_does_what_is_asked_for() {
+    let found = gateway().json("filter_tools", r#"{"query":"plan a sprint in Jira"}"#);
+    assert_eq!(
+        (&found["absent_products"], &found["nearest_servers"]),
+        (&json!(["Jira"]), &Value::Null)
+    );
+    let note = found["note"].as_str().unwrap();
+    assert!(note.starts_with("nothing here is Jira; no tool mentions"), "{note}");
+}
+
+#[test]
 fn a_search_with_filters_says_nothing_about_the_others() {
     let note = |arguments: &Value| {
         let found = gateway().json("filter_tools", &arguments.to_string());
@@ -450,7 +461,7 @@ fn a_search_with_filters_says_nothing_about_the_others() {
         asked.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());
         assert_eq!(
             note(&asked),
-            "nothing that passes the filters is Jira; the nearest is hub; \
+            "nothing that passes the filters is Jira; \
              no tool that passes the filters mentions `read`, `jira`"
         );
     }

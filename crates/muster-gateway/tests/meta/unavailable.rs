@@ -146,14 +146,14 @@ fn a_product_of_an_unavailable_server_is_not_called_absent() {
             "drop an issue in Jira and a page in Notion",
             "unsure",
             json!(["Notion"]),
-            "`jira-cloud` may have it, but is unavailable; nothing here is Notion; the nearest is sqlite",
+            "`jira-cloud` may have it, but is unavailable; nothing here is Notion; no tool mentions",
             1,
         ),
         (
             "drop a page in Notion",
             "no_such_tool",
             json!(["Notion"]),
-            "nothing here is Notion; the nearest is sqlite",
+            "nothing here is Notion; no tool mentions",
             1,
         ),
     ] {

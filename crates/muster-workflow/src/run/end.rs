@@ -14,7 +14,7 @@ impl Run<'_> {
     pub(super) fn completed(mut self) -> RunOutcome {
         let output = self.workflow.spec.output.as_ref();
         let rendered = output
-            .map(|output| Renderer::new(&self.data, self.host.context()).output(output))
+            .map(|output| Renderer::new(&self.data, self.context()).output(output))
             .transpose();
         let rendered = match rendered {
             Ok(Some(result)) if self.detail == ReplyDetail::Visible => {

@@ -5,9 +5,11 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use muster_template::{RenderBudget, RenderContext};
 use serde::Serialize;
 
 use super::StepOutcome;
+use crate::JsonObject;
 
 /// The limits of a run.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +18,8 @@ pub struct RunBounds {
     pub calls: usize,
     /// The size of all arguments and results together, in bytes of JSON.
     pub bytes: usize,
+    /// The bytes that all templates make together, also those that nothing keeps.
+    pub rendered: u64,
 }
 
 /// How much a run has used. Steps may run concurrently.
@@ -24,11 +28,19 @@ pub(super) struct Usage {
     limits: Option<RunBounds>,
     calls: AtomicUsize,
     bytes: AtomicUsize,
+    /// What its templates may still make.
+    rendered: Option<RenderBudget>,
 }
 
 impl Usage {
-    pub(super) const fn new(limits: Option<RunBounds>) -> Self {
-        Self { limits, calls: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    pub(super) fn new(limits: Option<RunBounds>) -> Self {
+        let rendered = limits.map(|limits| RenderBudget::new(limits.rendered));
+        Self { limits, calls: AtomicUsize::new(0), bytes: AtomicUsize::new(0), rendered }
+    }
+
+    /// A context whose renderings count for this run.
+    pub(super) fn counted<'a>(&'a self, context: RenderContext<'a>) -> RenderContext<'a> {
+        RenderContext { budget: self.rendered.as_ref(), ..context }
     }
 
     /// Counts a call before it is made.
@@ -42,16 +54,30 @@ impl Usage {
         }
     }
 
-    /// Counts what a run remembers of a step.
-    pub(super) fn count_bytes(&self, done: &StepOutcome) -> Result<(), String> {
-        let Some(RunBounds { bytes: limit, .. }) = self.limits else { return Ok(()) };
+    /// Counts the arguments of a step before it is carried out.
+    pub(super) fn count_arguments(&self, arguments: &JsonObject) -> Result<(), String> {
+        match self.limits {
+            None => Ok(()),
+            Some(_) => self.count(size(arguments)),
+        }
+    }
+
+    /// Counts what a run remembers of a step, besides its arguments.
+    pub(super) fn count_results(&self, done: &StepOutcome) -> Result<(), String> {
+        if self.limits.is_none() {
+            return Ok(());
+        }
         let condition = done.report.condition.as_ref().map(|judged| &judged.result);
-        let bytes = size(&done.value) + size(&done.report.input) + size(&condition);
         let blocks: usize = done.blocks.iter().map(|block| block.get().len()).sum();
-        match self.bytes.fetch_add(bytes + blocks, Ordering::Relaxed) + bytes + blocks <= limit {
+        self.count(size(&done.value) + size(&condition) + blocks)
+    }
+
+    fn count(&self, bytes: usize) -> Result<(), String> {
+        let Some(RunBounds { bytes: limit, .. }) = self.limits else { return Ok(()) };
+        match self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= limit {
             true => Ok(()),
             false => Err(format!(
-                "the results of the run are larger than {} MiB together\n\
+                "the arguments and results of the run are larger than {} MiB together\n\
                  hint: let the tools return less, or make several runs",
                 limit >> 20
             )),

@@ -380,7 +380,7 @@ fn check_limits(limits: RunBounds, spec: Json, error: &str, calls: usize) {
 
 #[test]
 fn limits_end_a_run_also_where_steps_may_fail() {
-    let limits = RunBounds { calls: 5, bytes: 1 << 20 };
+    let limits = RunBounds { calls: 5, bytes: 1 << 20, rendered: 1 << 20 };
     let each = |step: Json| {
         let items = json!([1, 2, 3, 4, 5, 6, 7, 8]);
         json!({"steps": [{"id": "all", "forEach": {"items": items, "steps": [step]}, "allowFailure": true}],
@@ -393,10 +393,11 @@ fn limits_end_a_run_also_where_steps_may_fail() {
     check_limits(limits, each(skipped), made, 1);
     let asking = json!({"id": "a", "tool": "echo", "condition": {"tool": "fail", "expect": {"success": true}}});
     check_limits(limits, each(asking), made, 3);
-    let limits = RunBounds { calls: 100, bytes: 3_000 };
+    let limits = RunBounds { calls: 100, bytes: 3_000, rendered: 1 << 20 };
     let text = "x".repeat(400);
     let long = json!({"id": "a", "tool": "echo", "args": {"t": text}, "allowFailure": true});
-    check_limits(limits, each(long.clone()), "the results of the run are larger than 0 MiB", 5);
+    let large = "the arguments and results of the run are larger than 0 MiB together";
+    check_limits(limits, each(long.clone()), large, 5);
     let parallel: Vec<Json> = (0..8)
         .map(|n| {
             let mut step = long.clone();
@@ -405,12 +406,45 @@ fn limits_end_a_run_also_where_steps_may_fail() {
         })
         .collect();
     let spec = json!({"steps": [{"id": "all", "parallel": parallel}]});
-    check_limits(limits, spec, "the results of the run are larger than 0 MiB", 8);
+    // What follows is not called any more.
+    check_limits(limits, spec, large, 4);
+}
+
+#[test]
+fn results_that_double_end_a_run_before_the_call_that_is_too_large() {
+    let steps = |times: usize| {
+        let doubled = |n: usize| {
+            let again = format!("{{{{ toJson .results.s{n} }}}}").repeat(2);
+            json!({"id": format!("s{}", n + 1), "tool": "echo", "args": {"t": again}})
+        };
+        let first = json!({"id": "s0", "tool": "echo", "args": {"t": "x".repeat(1_000)}});
+        let steps: Vec<Json> = std::iter::once(first).chain((0..times).map(doubled)).collect();
+        json!({"steps": steps})
+    };
+    // 1, 2, 4, 8 and 16 KiB as arguments and as results; then 32 as arguments.
+    let bounds = |bytes, rendered| RunBounds { calls: 100, bytes, rendered };
+    let large = "the arguments and results of the run are larger than 0 MiB together";
+    check_limits(bounds(80_000, 1 << 30), steps(12), large, 5);
+    // What templates make and nothing keeps is limited as well.
+    let many = "it and those before it make too much text together";
+    check_limits(bounds(1 << 30, 80_000), steps(12), many, 4);
+    let length = "{{ len (toJson .results.s0) }}";
+    let wasteful: JsonObject = (0..100).map(|n| (format!("a{n}"), json!(length))).collect();
+    let mut spec = steps(0);
+    let step = json!({"id": "s1", "tool": "echo", "args": wasteful});
+    spec["steps"].as_array_mut().unwrap().push(step);
+    check_limits(bounds(1 << 30, 80_000), spec, many, 1);
+    let whole: JsonObject =
+        (0..100).map(|n| (format!("a{n}"), json!("{{ .results.s-0 }}"))).collect();
+    let mut spec = steps(0);
+    spec["steps"][0]["id"] = json!("s-0");
+    spec["output"] = json!(whole);
+    check_limits(bounds(1 << 30, 80_000), spec, "are too large together", 1);
 }
 
 #[test]
 fn a_step_over_the_limit_of_bytes_was_carried_out() {
-    let limits = RunBounds { calls: 5, bytes: 500 };
+    let limits = RunBounds { calls: 5, bytes: 500, rendered: 1 << 20 };
     let host = World { limits: Some(limits), ..World::default() };
     let text = "x".repeat(400);
     let spec = json!({"steps": [
@@ -420,7 +454,8 @@ fn a_step_over_the_limit_of_bytes_was_carried_out() {
     let (ended, _, made) =
         ran_in(host, &spec, &json!({}), CompletedSteps::new(), ReplyDetail::Visible);
     let said = ended.error.unwrap_or_default();
-    assert!(said.starts_with("step a was carried out, but the results of the run are "), "{said}");
+    let large = "step a was carried out, but the arguments and results of the run are ";
+    assert!(said.starts_with(large), "{said}");
     let [report] = ended.reports.as_slice() else { panic!("{:?}", ended.reports) };
     assert_eq!((report.status, report.error.as_deref()), (StepStatus::Completed, Some(&*said)));
     assert_eq!(made, 1);

@@ -83,9 +83,12 @@ impl Reply {
             [] => String::new(),
             terms => format!("; no tool mentions `{}`", terms.join("`, `")),
         };
-        if let (Some(nearest), [_, ..]) = (self.nearest_servers.first(), &*self.absent_products) {
+        if !self.absent_products.is_empty() {
             let products = self.absent_products.join(" or ");
-            return Some(format!("nothing here is {products}; the nearest is {nearest}{terms}"));
+            let nearest = self.nearest_servers.first();
+            let nearest = nearest.map(|server| format!("; the nearest is {server}"));
+            let nearest = nearest.unwrap_or_default();
+            return Some(format!("nothing here is {products}{nearest}{terms}"));
         }
         match self.verdict {
             Some(MatchVerdict::NoSuchTool) if self.nearest_servers.is_empty() => {

@@ -2,7 +2,7 @@
 
 use muster_api::search::MatchVerdict;
 use muster_core::{
-    catalog::ranked::RankedTools,
+    catalog::{CatalogSource, ranked::RankedTools},
     effect::Effect,
     json::{Raw, raw},
 };
@@ -77,8 +77,13 @@ impl Judgement {
         if verdict == MatchVerdict::Found {
             return judgement;
         }
-        for found in &ranked.found {
-            let title = found.source.info.title.to_string();
+        // Where a product is absent, the first matches may have no more than its letters in common with it.
+        let nearest: Vec<&CatalogSource> = match judgement.absent_products.as_slice() {
+            [] => ranked.found.iter().map(|found| found.source).collect(),
+            _ => ranked.alternative.into_iter().collect(),
+        };
+        for source in nearest {
+            let title = source.info.title.to_string();
             let servers = &mut judgement.nearest_servers;
             if servers.len() < MOST_NEAR && !servers.contains(&title) {
                 servers.push(title);
