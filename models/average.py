@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Averages the weights of a trained model with those of its base.
+"""Averages the weights of a trained model with those of its base, or with those of another model of the same base.
 
     python3 models/average.py BASE TRAINED OUT --share .85
 
-`--share` is that of the trained weights. Each folder has config.json, vocab.txt and model.safetensors, as `train.py` writes them.
-Computes in 32-bit floating point, so that the result depends on nothing else.
+`--share` is that of the trained weights. Each folder has config.json, vocab.txt and model.safetensors, as `train.py` or
+`quantise.py` writes them. Computes in 32-bit floating point, so that the result depends on nothing else.
 """
 import argparse, os
 
@@ -23,7 +23,10 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--share", type=float, required=True)
     options = parser.parse_args()
-    base, new = ({k.removeprefix("bert."): v for k, v in encoder.read_tensors(f"{f}/model.safetensors").items()} for f in (options.base, options.trained))
+    # A quantised model has only the positions that are used.
+    cut = lambda name, value: value[:encoder.TOKENS] if "position_embeddings" in name else value
+    read = lambda folder: encoder.read_tensors(f"{folder}/model.safetensors").items()
+    base, new = ({k.removeprefix("bert."): cut(k, v) for k, v in read(folder)} for folder in (options.base, options.trained))
     base = {k: v for k, v in base.items() if k in new}
     missing = set(new) - set(base)
     if missing:

@@ -8,7 +8,7 @@ use std::{
 
 use muster_exec::pages::ReleasableConstants;
 use muster_search::{
-    encoder::{BuiltInModel, Model},
+    encoder::{BuiltInModel, Model, ModelLoadError},
     meaning::Embed,
 };
 
@@ -63,17 +63,19 @@ impl SearchModel {
     /// Loads the model, or falls back to the built-in one if it cannot be loaded. Failures are logged.
     pub fn load(&self) -> Option<Arc<dyn Embed>> {
         let model = match (self, built_in()) {
-            (Self::Installed(folder), None) => Model::load(folder),
-            (Self::Installed(folder), Some(built_in)) => Model::load(folder).or_else(|error| {
-                tracing::warn!(
-                    "search uses the built-in model, because another cannot be loaded: {error}"
-                );
-                Model::built_in(built_in)
-            }),
-            (Self::BuiltIn, built_in) => Model::built_in(built_in?),
+            (Self::Installed(folder), None) => SmallModel::installed(folder),
+            (Self::Installed(folder), Some(built_in)) => {
+                SmallModel::installed(folder).or_else(|error| {
+                    tracing::warn!(
+                        "search uses the built-in model, because another cannot be loaded: {error}"
+                    );
+                    SmallModel::built_in(built_in)
+                })
+            }
+            (Self::BuiltIn, built_in) => SmallModel::built_in(built_in?),
         };
         match model {
-            Ok(model) => Some(Arc::new(SmallModel::of(model))),
+            Ok(model) => Some(Arc::new(model)),
             Err(error) => {
                 tracing::warn!(
                     "search uses keywords only, because the model cannot be loaded: {error}"
@@ -84,26 +86,31 @@ impl SearchModel {
     }
 }
 
-/// A model that releases the memory of its word embeddings after each use. They are half of the built-in model, and a
-/// text needs only dozens of them. Paging those in again takes a hundredth of the time of embedding the text.
+/// A model that releases the memory of its weights after each use. They are most of what searches leave resident, and paging
+/// them in again takes less time than embedding a text.
 #[derive(Debug)]
 struct SmallModel {
     model: Model,
-    words: Option<ReleasableConstants>,
+    /// Those of the built-in model; others are read into memory.
+    weights: Option<ReleasableConstants>,
 }
 
 impl SmallModel {
-    fn of(model: Model) -> Self {
-        let words = model.static_words().and_then(ReleasableConstants::of);
-        Self { model, words }
+    fn installed(folder: &Path) -> Result<Self, ModelLoadError> {
+        Ok(Self { model: Model::load(folder)?, weights: None })
+    }
+
+    fn built_in(files: BuiltInModel) -> Result<Self, ModelLoadError> {
+        let weights = ReleasableConstants::of(files.weights);
+        Ok(Self { model: Model::built_in(files)?, weights })
     }
 }
 
 impl Embed for SmallModel {
     fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
         let vectors = self.model.embed(texts);
-        if let Some(words) = &self.words {
-            words.release();
+        if let Some(weights) = &self.weights {
+            weights.release();
         }
         vectors
     }
@@ -129,5 +136,26 @@ mod tests {
     fn the_built_in_model_takes_the_place_of_one_that_cannot_be_loaded() {
         let broken = SearchModel::Installed("no/such/folder".into());
         assert_eq!(broken.load().is_some(), cfg!(feature = "built-in-model"));
+    }
+
+    #[cfg(all(target_os = "linux", feature = "built-in-model"))]
+    #[test]
+    fn the_weights_are_not_resident_after_use() {
+        use std::os::unix::fs::FileExt as _;
+
+        let weights = super::built_in().unwrap().weights;
+        let resident = || {
+            let page = 4096; // Larger pages only make this less exact.
+            let mut entries = vec![0; weights.len() / page * 8];
+            let pagemap = std::fs::File::open("/proc/self/pagemap").unwrap();
+            let first = weights.as_ptr().addr() / page;
+            pagemap.read_exact_at(&mut entries, first as u64 * 8).unwrap();
+            let is_present = |entry: &&[u8; 8]| u64::from_le_bytes(**entry) >> 63 != 0;
+            entries.as_chunks().0.iter().filter(is_present).count() * page
+        };
+        let model = SearchModel::BuiltIn.load().unwrap();
+        assert_eq!(model.embed(&["list the issues"]).len(), 1);
+        let left = resident();
+        assert!(left < 2 << 20, "{left} of {} bytes", weights.len());
     }
 }

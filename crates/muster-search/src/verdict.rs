@@ -24,8 +24,8 @@ const UNSURE: f32 = 0.085;
 /// question in a hundred of the tuning set `held` is below it, where only held-out servers are in the catalog.
 const SEMANTIC_NO_SUCH_TOOL: f32 = 0.37;
 /// The thresholds of an unsure and of a strong match, for the similarity plus twice the lexical strength.
-const SEMANTIC_UNSURE: f32 = 0.53;
-const SEMANTIC_STRONG: f32 = 0.68;
+const SEMANTIC_UNSURE: f32 = 0.50;
+const SEMANTIC_STRONG: f32 = 0.65;
 /// The lexical strength from which the name of an absent product changes nothing: nearly all of the query is found. No question
 /// of the tuning set `held` that names a product is as strong if the product's server is hidden, nor is "create an issue in
 /// Jira" where another product has `create_issue`.

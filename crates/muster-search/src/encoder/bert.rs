@@ -103,11 +103,6 @@ impl Model {
         self.words.columns()
     }
 
-    /// The vectors of all word pieces, if they are part of the program. A text needs a few of them, from all over.
-    pub fn static_words(&self) -> Option<&'static [u8]> {
-        self.words.static_values()
-    }
-
     /// The vectors of texts, of length 1.
     pub fn embed(&self, texts: &[&str]) -> Vec<Vec<f32>> {
         let most = MOST_TOKENS.min(self.places.rows());

@@ -48,14 +48,6 @@ impl Matrix {
         Self::new(Cow::Owned(values), columns, scales)
     }
 
-    /// The integers, if they are part of the program.
-    pub(crate) fn static_values(&self) -> Option<&'static [u8]> {
-        match self.values {
-            Cow::Borrowed(values) => Some(values),
-            Cow::Owned(_) => None,
-        }
-    }
-
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
