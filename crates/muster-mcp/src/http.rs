@@ -102,7 +102,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 const CHANGE_QUEUE: usize = 64;
 
 /// How long clients may take to read the errors of requests that were cut off.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The delay before the next accept when the system has no descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);

@@ -18,7 +18,9 @@ mod state;
 mod surfaces;
 mod telemetry;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    convert::Infallible, future, io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
+};
 
 use muster_auth::{access::directory::AccessDirectory, server::AuthServer};
 use muster_client::{
@@ -35,11 +37,11 @@ use muster_exec::{descriptors, detached, launcher::Launcher};
 use muster_mcp::{
     http::{ConnectionThreads, DrainOutcome, ThreadPool},
     server::Server,
-    stdio::{self, Input, Output},
+    stdio::{self, Input, Output, Shutdown},
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 use tracing::level_filters::LevelFilter;
 
 #[cfg(feature = "kubernetes")]
@@ -186,7 +188,11 @@ async fn serve(
     let fronts = fronts(args.surface, &identity, surface, parts, state.path(), replica.as_ref());
     let server = Server::new(fronts.agents);
     let served = match listener {
-        Listener::Stdio => serve_stdio(server, access_rules::pipe(mode)).await,
+        Listener::Stdio => {
+            let drain = Duration::from_secs(aggregator.drain_timeout.into());
+            let signals = StopSignals { stop: stop_requested, hasten: hastened };
+            serve_stdio(server, access_rules::pipe(mode), &engine, drain, signals).await
+        }
         Listener::Http(listeners) => {
             let gateway = HttpGateway {
                 args,
@@ -293,11 +299,30 @@ async fn listener(
     }
 }
 
-async fn serve_stdio(server: Server, caller: Caller) -> io::Result<DrainOutcome> {
-    let (input, output) = (Input::standard()?, Output::standard()?);
+/// Serves the client on standard input until it leaves, or until a signal and the calls in flight have ended.
+async fn serve_stdio(
+    server: Server,
+    caller: Caller,
+    engine: &Engine,
+    drain_timeout: Duration,
+    signals: StopSignals<impl Future<Output = ()>, impl Future<Output = ()>>,
+) -> io::Result<DrainOutcome> {
+    let pipes = (Input::standard()?, Output::standard()?);
+    let shutdown = Shutdown::default();
+    let stop = async {
+        signals.stop.await;
+        engine.prepare_end();
+        shutdown.drain.cancel();
+        tokio::select! {
+            () = signals.hasten => (),
+            () = sleep(drain_timeout) => (),
+        }
+        engine.interrupter()();
+        shutdown.cut_off.cancel();
+        future::pending::<Infallible>().await
+    };
     tokio::select! {
-        served = stdio::serve(server, caller, input, output) => served?,
-        () = process::stop_requested() => (),
+        served = stdio::serve_until(server, caller, pipes, shutdown.clone()) => served,
+        never = stop => match never {},
     }
-    Ok(DrainOutcome::Finished)
 }
