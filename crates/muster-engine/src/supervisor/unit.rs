@@ -283,8 +283,10 @@ impl Unit {
                 // A local server, or one that was up, may be back in a moment.
                 Some(match self.lost.is_some() || always || local {
                     true => self.next_restart_backoff(),
-                    false => Backoff { first: initial_backoff, max: max_backoff }
-                        .delay(self.status.failures.saturating_sub(1)),
+                    false => jittered(
+                        Backoff { first: initial_backoff, max: max_backoff },
+                        self.status.failures.saturating_sub(1),
+                    ),
                 })
             }
         };
@@ -311,7 +313,7 @@ impl Unit {
         let lost = self.lost.get_or_insert(0);
         *lost += 1;
         let backoff = Backoff { first: restart_backoff.min(initial_backoff), max: max_backoff };
-        backoff.delay(*lost - 1)
+        jittered(backoff, *lost - 1)
     }
 
     /// Reports that the server is down, and when it is retried.
@@ -435,6 +437,11 @@ impl LiveConnection {
         }
         input
     }
+}
+
+/// A delay with jitter: servers that were lost together are not all reconnected together.
+fn jittered(backoff: Backoff, retries: u64) -> Duration {
+    backoff.jittered(retries, getrandom::u64().unwrap_or_default())
 }
 
 /// Waits until a moment; forever if there is none.
