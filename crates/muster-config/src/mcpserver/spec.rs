@@ -53,7 +53,7 @@ pub static SPEC: FieldTable = FieldTable::new(
             "family",
             FieldType::Object(&FAMILY),
             NONE,
-            "The servers of one kind that it belongs to: their equal tools are one tool, with an argument that selects the server",
+            "The family of the server. Tools that several servers of a family share are offered once, with an argument that selects the server",
         ),
         Field::nullable(
             "autoStart",
@@ -85,7 +85,7 @@ pub static SPEC: FieldTable = FieldTable::new(
             "runOn",
             FieldType::Enum(&["each", "one"]),
             FieldDefault::Json("\"each\""),
-            "Which replicas run the program (`stdio`): `each` for itself, or `one`, which all others call; without `replicas` both are the same",
+            "Which replicas run the program (`stdio`). `each`: every replica runs its own process. `one`: one replica runs it, and the others forward calls to it. No effect with a single gateway",
         ),
         Field::nullable(
             "headers",

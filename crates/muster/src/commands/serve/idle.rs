@@ -1,4 +1,4 @@
-//! Ending a gateway: when it is idle, or at once if its operator does not want to wait for calls in flight.
+//! Shutdown triggers: the idle timeout, and a second signal that skips draining.
 
 use std::{convert::Infallible, time::Duration};
 
