@@ -1,7 +1,10 @@
-//! Files for output that does not fit in memory.
+//! Files for the output of commands that does not fit in memory.
 //!
 //! Each gateway has at most one directory for them, created on first use and removed at shutdown. A file that is dropped
 //! before it is finished, because its run was cancelled, is removed.
+//!
+//! Messages of servers that do not fit in memory are in the spool (`muster-mcp-client`). What a caller may read later is
+//! copied to the stored outputs (`muster-gateway`).
 //!
 //! **Invariant:** all files together, those being written included, never exceed their limit.
 
