@@ -14,11 +14,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     events::{Event, EventJournal, ResourceKind},
     leased_servers::{LeasedServers, SwitchError},
-    principals::Principals,
     reconcile::{Edit, EditError, Input},
     server_logs::ServerLogs,
     services::Services,
     store::ConfigStore,
+    user_connections::UserConnections,
     view::{ServerEntry, View},
     workflows::Executions,
 };
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     /// The connections that belong to single callers.
-    pub(crate) principals: Arc<Principals>,
+    pub(crate) user_connections: Arc<UserConnections>,
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
@@ -86,7 +86,7 @@ impl Handle {
     /// The current snapshot for one caller.
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = Arc::clone(&self.state.borrow());
-        self.principals.snapshot(caller, shared).for_caller(caller)
+        self.user_connections.snapshot(caller, shared).for_caller(caller)
     }
 
     /// Whether a caller may change the gateway: by admission, or by a policy.

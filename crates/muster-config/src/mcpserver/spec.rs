@@ -10,7 +10,7 @@ use muster_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::fields::AUTH;
+use super::auth_fields::AUTH;
 
 /// The timeout of a connection attempt when the file sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -374,7 +374,7 @@ impl McpServerSpec {
     }
 
     /// The timeout of a connection attempt.
-    pub fn limit(&self) -> Duration {
+    pub fn connect_timeout(&self) -> Duration {
         match self.timeout {
             0 => DEFAULT_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
@@ -382,7 +382,7 @@ impl McpServerSpec {
     }
 
     /// The timeout of a call, if there is one.
-    pub fn call_limit(&self) -> Option<Duration> {
+    pub fn call_timeout(&self) -> Option<Duration> {
         (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_engine::supervisor::Timing;
+use muster_engine::timing::EngineTiming;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -334,9 +334,9 @@ async fn a_call_timeout_applies_to_the_next_calls_and_cuts_off_none() {
     assert_eq!(now, generation, "it stays connected");
 }
 
-fn checked_often() -> Timing {
+fn checked_often() -> EngineTiming {
     let (check_interval, relist_debounce) = (Some(Duration::from_secs(10)), Duration::from_secs(2));
-    Timing { check_interval, relist_debounce, ..Timing::default() }
+    EngineTiming { check_interval, relist_debounce, ..EngineTiming::default() }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
-    App, ORPHAN_TIMEOUT, call_limits::CallPlace, replica_sessions::ShareError,
+    App, ORPHAN_TIMEOUT, caller_limits::CallPlace, replica_sessions::ShareError,
     sessions::HttpSession,
 };
 use crate::{

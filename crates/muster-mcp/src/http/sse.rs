@@ -18,7 +18,7 @@ use muster_core::{backend::boxed, call::Caller, credentials::Peer};
 use super::{
     App,
     body::{Body, EventSource, EventStream, event},
-    call_limits::{CallPlace, CallerKey, TooMany},
+    caller_limits::{CallPlace, CallerKey, TooMany},
     connections::StandingStream,
     responses,
     route::{cancelled_id, malformed_message},

@@ -14,13 +14,12 @@ mod over_http;
 mod readiness;
 mod replicas;
 mod setup_checks;
+mod shutdown;
 mod state;
 mod surfaces;
 mod telemetry;
 
-use std::{
-    convert::Infallible, future, io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use muster_auth::{access::directory::AccessDirectory, server::AuthServer};
 use muster_client::{
@@ -28,20 +27,20 @@ use muster_client::{
     secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, ServeTransport};
-use muster_core::{call::Caller, policy::DestructiveTools, request::ServerInfo};
+use muster_core::{policy::DestructiveTools, request::ServerInfo};
 use muster_engine::{
     engine::{Engine, EngineOptions},
     store::{ConfigStore, Files},
+    timing::EngineTiming,
 };
 use muster_exec::{descriptors, detached, launcher::Launcher};
 use muster_mcp::{
     http::{ConnectionThreads, DrainOutcome, ThreadPool},
     server::Server,
-    stdio::{self, Input, Output, Shutdown},
 };
 use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
-use tokio::{net::TcpListener, time::sleep};
+use tokio::net::TcpListener;
 use tracing::level_filters::LevelFilter;
 
 #[cfg(feature = "kubernetes")]
@@ -54,7 +53,8 @@ pub(crate) use self::{
 };
 use self::{
     kubernetes::ClusterMode,
-    over_http::{HttpGateway, StopSignals},
+    over_http::HttpGateway,
+    shutdown::StopSignals,
     state::GatewayState,
     surfaces::{dispatcher, fronts, surface},
     telemetry::GatewayTelemetry,
@@ -139,7 +139,7 @@ async fn serve(
     threads: ThreadPool,
 ) -> Result<DrainOutcome, CommandError> {
     let stop_requested = process::stop_requested();
-    let hastened = process::stop_requested_times(2);
+    let skip_drain = process::stop_requested_times(2);
     let settings = Arc::clone(&files.settings);
     let Some(mut cluster) = ClusterMode::of(&settings).await? else {
         return Ok(DrainOutcome::Finished);
@@ -175,7 +175,10 @@ async fn serve(
         telemetry: telemetry.clone(),
         replica: replica.as_ref().map(replicas::link),
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
-        timing: cluster.timing(),
+        timing: EngineTiming {
+            check_interval: cluster.check_interval(),
+            ..EngineTiming::default()
+        },
         executions: cluster.executions(),
         ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root(), &settings))
     };
@@ -190,8 +193,8 @@ async fn serve(
     let served = match listener {
         Listener::Stdio => {
             let drain = Duration::from_secs(aggregator.drain_timeout.into());
-            let signals = StopSignals { stop: stop_requested, hasten: hastened };
-            serve_stdio(server, access_rules::pipe(mode), &engine, drain, signals).await
+            let signals = StopSignals { stop: stop_requested, skip_drain };
+            shutdown::serve_stdio(server, access_rules::pipe(mode), &engine, drain, signals).await
         }
         Listener::Http(listeners) => {
             let gateway = HttpGateway {
@@ -208,7 +211,7 @@ async fn serve(
                 threads,
                 upstream: connector.open_connections(),
             };
-            let signals = StopSignals { stop: stop_requested, hasten: hastened };
+            let signals = StopSignals { stop: stop_requested, skip_drain };
             let served =
                 gateway.serve(access, (server, fronts.console), listeners, &mut state, signals);
             Box::pin(served).await?
@@ -296,33 +299,5 @@ async fn listener(
             access.check_bind(&listeners, logins)?;
             Ok(Listener::Http(listeners))
         }
-    }
-}
-
-/// Serves the client on standard input until it leaves, or until a signal and the calls in flight have ended.
-async fn serve_stdio(
-    server: Server,
-    caller: Caller,
-    engine: &Engine,
-    drain_timeout: Duration,
-    signals: StopSignals<impl Future<Output = ()>, impl Future<Output = ()>>,
-) -> io::Result<DrainOutcome> {
-    let pipes = (Input::standard()?, Output::standard()?);
-    let shutdown = Shutdown::default();
-    let stop = async {
-        signals.stop.await;
-        engine.prepare_end();
-        shutdown.drain.cancel();
-        tokio::select! {
-            () = signals.hasten => (),
-            () = sleep(drain_timeout) => (),
-        }
-        engine.interrupter()();
-        shutdown.cut_off.cancel();
-        future::pending::<Infallible>().await
-    };
-    tokio::select! {
-        served = stdio::serve_until(server, caller, pipes, shutdown.clone()) => served,
-        never = stop => match never {},
     }
 }
