@@ -22,7 +22,6 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
-    call::Owner,
     logins::{
         AccessTokenSource, AuthMethod, IssuerInfo, LoginError, LoginObserver, LoginService,
         LoginSubject, ProtectedServer,
@@ -40,7 +39,7 @@ pub use self::{
 };
 use self::{
     grant_access::GrantAccess,
-    grant_cache::GrantCacheEntry,
+    grant_cache::GrantCache,
     id_token_access::{ExchangedToken, ForwardedToken},
     login_flow::LoginWaiter,
     step_up::StepUp,
@@ -131,9 +130,6 @@ impl OAuthClientOptions {
     }
 }
 
-/// The cached grants, by owner and issuer.
-type GrantCache = BTreeMap<(Owner, String), Arc<GrantCacheEntry>>;
-
 /// Logs users in at servers, and supplies their tokens.
 #[derive(Debug)]
 pub struct OAuthClient {
@@ -202,7 +198,7 @@ impl OAuthClient {
             issuers: Lock::default(),
             step_up: StepUp::default(),
             index_locks: KeyedLock::default(),
-            page_limit: RateLimit::new(100, Duration::from_millis(20)),
+            page_limit: RateLimit::of_requests(),
         })
     }
 

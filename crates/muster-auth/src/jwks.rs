@@ -110,7 +110,7 @@ pub enum JwksError {
     Malformed,
     /// A recent fetch failed, and the keys are not fetched again yet.
     #[error("the keys of the issuer could not be fetched a moment ago")]
-    FailedBefore,
+    BackingOff,
 }
 
 /// The source of the keys.
@@ -223,7 +223,7 @@ impl JwksCache {
     async fn refetch(&self) -> Result<Arc<[PublicKey]>, JwksError> {
         let attempted = self.known.lock().attempted;
         if attempted.is_some_and(|when| when.elapsed() < MIN_REFETCH_INTERVAL) {
-            return Err(JwksError::FailedBefore);
+            return Err(JwksError::BackingOff);
         }
         let fetched = self.fetch().await;
         // Take the time after the fetch: a fetch that times out may take longer than the interval.

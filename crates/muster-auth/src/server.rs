@@ -82,7 +82,9 @@ struct Inner {
     tasks: TaskTracker,
     /// Limits concurrent lookups of unknown tokens at the provider.
     lookups: Semaphore,
+    /// Limits the requests of an address to all OAuth endpoints together, the token endpoint included.
     request_limit: RateLimit,
+    /// Limits the registrations of an address.
     registration_limit: RateLimit,
     /// Limits lookups of tokens that the provider does not know.
     invalid_tokens: RateLimit,
@@ -129,7 +131,7 @@ impl AuthServer {
             locks: KeyedLock::default(),
             tasks: TaskTracker::new(),
             lookups: Semaphore::new(MAX_LOOKUPS),
-            request_limit: RateLimit::new(100, Duration::from_millis(20)),
+            request_limit: RateLimit::of_requests(),
             registration_limit: RateLimit::new(10, Duration::from_secs(6 * 60)),
             invalid_tokens: RateLimit::new(20, Duration::from_millis(500)),
         }))

@@ -1,7 +1,7 @@
 //! MCP server files.
 
+pub mod auth_fields;
 mod check;
-pub mod fields;
 mod spec;
 mod status;
 

@@ -1,5 +1,8 @@
-//! The circuit breaker of a server: after several calls in a row without an answer, calls fail at once until a backoff
-//! has passed. Then one call probes the server.
+//! The circuit breaker of a server.
+//!
+//! - *Closed*: calls are sent. After several calls in a row without an answer (`callFailures` in config.yaml), it opens.
+//! - *Open*: calls fail at once, until a backoff has passed.
+//! - *Half-open*: one call probes the server. An answer closes it, a failure opens it again with a longer backoff.
 //!
 //! Only calls that get no answer count: the server cannot be reached, the connection is lost, or the call timeout passes.
 //! An error of a tool is an answer.
@@ -27,9 +30,10 @@ pub struct CircuitBreaker {
     has_failed: AtomicBool,
 }
 
+/// Closed without `probe_at`, open until then, half-open from then on.
 #[derive(Debug, Default)]
 struct State {
-    /// The failures in a row after which it opens; 0 for never.
+    /// The failures in a row after which it opens, `callFailures` in config.yaml; 0 for never.
     threshold: u64,
     /// Calls without an answer since the last answer.
     failures: u64,
@@ -37,6 +41,7 @@ struct State {
     probe_at: Option<Instant>,
     /// How often it has opened since the last answer.
     opened: u64,
+    /// Whether a call probes the server while the breaker is half-open.
     is_probing: bool,
 }
 
@@ -86,9 +91,9 @@ impl CircuitBreaker {
     }
 
     /// Begins a call.
-    pub(crate) fn begin(&self) -> Result<Attempt<'_>, CallError> {
+    pub(crate) fn begin(&self) -> Result<GuardedCall<'_>, CallError> {
         if !self.has_failed.load(Ordering::Relaxed) {
-            return Ok(Attempt { breaker: self, is_probe: false });
+            return Ok(GuardedCall { breaker: self, is_probe: false });
         }
         let mut state = self.state.lock();
         if let Some(open) = state.refusal() {
@@ -96,7 +101,7 @@ impl CircuitBreaker {
         }
         let is_probe = state.probe_at.is_some();
         state.is_probing |= is_probe;
-        Ok(Attempt { breaker: self, is_probe })
+        Ok(GuardedCall { breaker: self, is_probe })
     }
 
     /// Its state while it is open.
@@ -135,12 +140,12 @@ impl State {
 
 /// A call in progress. If it is dropped before its end, it does not count.
 #[derive(Debug)]
-pub(crate) struct Attempt<'a> {
+pub(crate) struct GuardedCall<'a> {
     breaker: &'a CircuitBreaker,
     is_probe: bool,
 }
 
-impl Attempt<'_> {
+impl GuardedCall<'_> {
     /// Counts the result of the call.
     pub(crate) fn end<T>(self, result: &Result<T, CallError>) {
         let has_failed = matches!(result, Err(CallError::Unavailable { no_answer: true, .. }));
@@ -177,7 +182,7 @@ impl Attempt<'_> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for GuardedCall<'_> {
     fn drop(&mut self) {
         if self.is_probe {
             self.breaker.state.lock().is_probing = false;

@@ -31,14 +31,15 @@ use crate::{
     execution_store::ExecutionStore,
     handle::Handle,
     leased_servers::{self, LeasedServers},
-    principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
     resource_status,
     server_logs::ServerLogs,
     services::{self, Services},
     status_files,
     store::{ConfigStore, Files},
-    supervisor::{Supervisor, Timing},
+    supervisor::Supervisor,
+    timing::EngineTiming,
+    user_connections::{self, UserConnections},
     view::View,
     watch as files_watch, workflows,
     workflows::UnsavedRuns,
@@ -65,9 +66,9 @@ pub struct EngineOptions {
     /// Whether destructive tools may run.
     pub destructive: DestructiveTools,
     /// Timeouts, backoff and debounce intervals.
-    pub timing: Timing,
+    pub timing: EngineTiming,
     /// The number of calls that one backend runs at once.
-    pub calls_at_once: usize,
+    pub max_concurrent_calls: usize,
     /// Logs callers in to servers that require it.
     pub logins: Option<Arc<dyn LoginService>>,
     /// The observer of calls, whose counters core tools show.
@@ -89,8 +90,8 @@ impl EngineOptions {
             environment: Arc::new(environment),
             bundled: Vec::new(),
             destructive: DestructiveTools::Blocked,
-            timing: Timing::default(),
-            calls_at_once: 64,
+            timing: EngineTiming::default(),
+            max_concurrent_calls: 64,
             logins: None,
             telemetry: Telemetry::default(),
             replica: None,
@@ -128,7 +129,7 @@ impl Engine {
             bundled,
             destructive,
             timing,
-            calls_at_once,
+            max_concurrent_calls,
             logins,
             telemetry,
             replica,
@@ -156,18 +157,21 @@ impl Engine {
             timing,
             telemetry: telemetry.clone(),
         });
-        let principals = Principals::new(principals::Deps {
+        let user_connections = UserConnections::new(user_connections::Deps {
             connect: Arc::clone(&connect),
             logins,
             timing,
-            calls_at_once,
+            max_concurrent_calls,
             view: views.clone(),
             inputs: inputs.downgrade(),
             changes: changes.clone(),
             journal: journal.clone(),
             tasks: tasks.clone(),
         });
-        tasks.spawn(boxed(principals::sweep_idle(Arc::downgrade(&principals), views.clone())));
+        tasks.spawn(boxed(user_connections::sweep_idle(
+            Arc::downgrade(&user_connections),
+            views.clone(),
+        )));
         let logs = ServerLogs::default();
         let leased = replica.map(|link| {
             LeasedServers::new(leased_servers::Deps {
@@ -179,7 +183,7 @@ impl Engine {
             })
         });
         let handle = Handle {
-            principals,
+            user_connections,
             inputs: inputs.clone(),
             state: states,
             view: views.clone(),
@@ -205,7 +209,7 @@ impl Engine {
             environment,
             bundled,
             destructive,
-            calls_at_once,
+            max_concurrent_calls,
             workflows,
             tasks: tasks.clone(),
         };
@@ -229,8 +233,8 @@ impl Engine {
     }
 
     /// The connections that belong to single callers.
-    pub fn principals(&self) -> Arc<Principals> {
-        Arc::clone(&self.handle.principals)
+    pub fn user_connections(&self) -> Arc<UserConnections> {
+        Arc::clone(&self.handle.user_connections)
     }
 
     /// The runner of unsaved workflows.
@@ -294,7 +298,7 @@ impl Engine {
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);
         }
-        self.handle.principals.close();
+        self.handle.user_connections.close();
         self.handle.journal.close().await;
         self.handle.telemetry.flush().await;
         self.tasks.close();
@@ -305,8 +309,13 @@ impl Engine {
 }
 
 /// Keeps writing the statuses of servers, and those of all definitions if the store has a place for them.
-fn keep_statuses(store: Arc<ConfigStore>, handle: &Handle, timing: Timing, tasks: &TaskTracker) {
-    let (views, pause) = (handle.view.clone(), timing.file_debounce);
+fn keep_statuses(
+    store: Arc<ConfigStore>,
+    handle: &Handle,
+    timing: EngineTiming,
+    tasks: &TaskTracker,
+) {
+    let (views, pause) = (handle.view.clone(), timing.status_write_interval);
     if store.definitions().status().is_some() {
         let (store, views) = (Arc::clone(&store), views.clone());
         tasks.spawn(boxed(resource_status::keep(store, views, handle.state.clone(), pause)));

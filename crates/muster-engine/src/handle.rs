@@ -14,12 +14,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     events::{Event, EventJournal, InvolvedKind},
     leased_servers::{LeasedServers, SwitchError},
-    principals::Principals,
     reconcile::{Edit, EditError, Input},
     server_logs::ServerLogs,
     services::Services,
     store::ConfigStore,
     unavailable_tools::Explainer,
+    user_connections::UserConnections,
     view::{ServerEntry, View},
     workflows::Executions,
 };
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     /// The connections that belong to single callers.
-    pub(crate) principals: Arc<Principals>,
+    pub(crate) user_connections: Arc<UserConnections>,
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
@@ -87,13 +87,13 @@ impl Handle {
     /// The current snapshot for one caller.
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = Arc::clone(&self.state.borrow());
-        self.principals.snapshot(caller, shared).for_caller(caller)
+        self.user_connections.snapshot(caller, shared).for_caller(caller)
     }
 
     /// Explains to a caller why tools cannot be called.
     pub(crate) fn explainer<'a>(&self, caller: &'a Caller) -> Explainer<'a> {
         let shared = Arc::clone(&self.state.borrow());
-        let snapshot = self.principals.snapshot(caller, shared);
+        let snapshot = self.user_connections.snapshot(caller, shared);
         Explainer::new(caller, Arc::clone(&snapshot).for_caller(caller), snapshot)
     }
 

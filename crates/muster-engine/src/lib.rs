@@ -3,7 +3,7 @@
 //! **Invariant:** no wire, no terminal. [`engine::Engine`] starts and ends everything here; one task, the
 //! reconciler, writes the state that [`muster_gateway::dispatch::Dispatcher`] reads.
 
-mod call_limits;
+mod backend_limits;
 pub mod circuit_breaker;
 pub mod cli_offer;
 mod core_tools;
@@ -13,7 +13,6 @@ pub mod execution_store;
 mod handle;
 mod leased_servers;
 mod policies;
-pub mod principals;
 mod reconcile;
 pub mod redact;
 mod resource_status;
@@ -27,9 +26,11 @@ pub mod status;
 mod status_files;
 pub mod store;
 pub mod supervisor;
+pub mod timing;
 pub mod token_info;
 mod unavailable_tools;
 pub mod unmatched_rules;
+pub mod user_connections;
 pub mod view;
 mod watch;
 pub mod wide_grants;

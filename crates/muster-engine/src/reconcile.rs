@@ -90,7 +90,7 @@ pub(crate) struct Deps {
     /// The CLI definitions that come with the program.
     pub(crate) bundled: Vec<BundledCli>,
     pub(crate) destructive: DestructiveTools,
-    pub(crate) calls_at_once: usize,
+    pub(crate) max_concurrent_calls: usize,
     pub(crate) workflows: WorkflowDeps,
     /// Background writes, which finish before the gateway ends.
     pub(crate) tasks: TaskTracker,

@@ -40,7 +40,7 @@ use crate::{
     events::{EventJournal, Reason},
     reconcile::{Edit, EditError, Input},
     store::ConfigStore,
-    supervisor::Timing,
+    timing::EngineTiming,
     view::View,
 };
 
@@ -56,7 +56,7 @@ pub(crate) struct Deps {
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) inputs: mpsc::WeakSender<Input>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) timing: Timing,
+    pub(crate) timing: EngineTiming,
     pub(crate) telemetry: Telemetry,
 }
 

@@ -21,22 +21,23 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    call_limits::LimitedBackend,
+    backend_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     server_logs::ServerLogs,
     server_offer::{self, Naming},
     status::{self, ServerStatus},
     supervisor::{
-        self, DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+        self, DesiredState, UnitId, UnitObserver, UnitUpdate,
         unit::{Deps, Retry, Unit},
     },
+    timing::EngineTiming,
 };
 
 /// The upper limit of the backoff. Such a server cannot be restarted by hand, so it is retried more often than a server
 /// of `muster serve`.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The number of calls that one server runs at once.
-const CALLS_AT_ONCE: usize = 64;
+const MAX_CONCURRENT_CALLS: usize = 64;
 /// The threshold of the circuit breaker: the number of consecutive calls without an answer that opens it.
 const CALL_FAILURES: u16 = 5;
 /// The number of changes that a slow client may fall behind before it misses some.
@@ -78,7 +79,7 @@ impl StaticServers {
         let snapshot = watch::Sender::new(Arc::new(snapshot));
         let shared = Arc::new(Shared { snapshot, changes: broadcast::channel(BUFFERED_CHANGES).0 });
         let (tasks, untried) = (TaskTracker::new(), watch::Sender::new(servers.len()));
-        let timing = Timing { max_backoff: MAX_BACKOFF, ..Timing::default() };
+        let timing = EngineTiming { max_backoff: MAX_BACKOFF, ..EngineTiming::default() };
         let untried = Arc::new(untried);
         let start = |(number, server): (u64, StaticServer)| {
             let definition = Arc::clone(&server.server);
@@ -148,7 +149,8 @@ impl UnitObserver for Observer {
                 self.note(&status);
                 let server = &self.server.server;
                 let breaker = CircuitBreaker::new(&server.name, CALL_FAILURES);
-                let limited = LimitedBackend::for_server(backend, server, CALLS_AT_ONCE, breaker);
+                let limited =
+                    LimitedBackend::for_server(backend, server, MAX_CONCURRENT_CALLS, breaker);
                 self.publish(&listing, Some(Arc::new(limited)));
                 self.tried();
             }

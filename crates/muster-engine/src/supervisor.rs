@@ -8,7 +8,7 @@ mod in_flight;
 pub(crate) mod unit;
 pub(crate) mod unit_events;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
@@ -20,51 +20,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     handle::Handle as EngineHandle, leased_servers::LeasedServers, reconcile::Input,
-    server_logs::ServerLogs, status::ServerStatus,
+    server_logs::ServerLogs, status::ServerStatus, timing::EngineTiming,
 };
-
-/// Timeouts, backoff and debounce intervals of the engine.
-#[derive(Debug, Clone, Copy)]
-pub struct Timing {
-    /// The backoff after a first failure to connect to a remote server; doubles with each further one.
-    pub initial_backoff: Duration,
-    /// The backoff after a local server did not start, or the connection to a server is lost; doubles with
-    /// each further loss or failure.
-    pub restart_backoff: Duration,
-    /// The upper limit of every backoff.
-    pub max_backoff: Duration,
-    /// A connection that lasts this long resets the backoff.
-    pub healthy_after: Duration,
-    /// The pause between stopping and starting a server that is restarted.
-    pub restart_pause: Duration,
-    /// Changes of a server's lists within this time are one change.
-    pub relist_debounce: Duration,
-    /// Changes of files within this time are one change.
-    pub file_debounce: Duration,
-    /// How often files are read even if the watcher reports nothing.
-    pub resync_interval: Duration,
-    /// The timeout for closing a connection.
-    pub close_timeout: Duration,
-    /// The interval of health checks of a remote server; `None` for no checks, so that the next call notices a loss.
-    pub check_interval: Option<Duration>,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            initial_backoff: Duration::from_secs(30),
-            restart_backoff: Duration::from_secs(1),
-            max_backoff: Duration::from_secs(30 * 60),
-            healthy_after: Duration::from_secs(10),
-            restart_pause: Duration::from_millis(200),
-            relist_debounce: Duration::from_millis(150),
-            file_debounce: Duration::from_millis(200),
-            resync_interval: Duration::from_secs(30),
-            close_timeout: Duration::from_secs(5),
-            check_interval: None,
-        }
-    }
-}
 
 /// The desired state of a unit.
 #[derive(Debug, Clone)]
@@ -118,7 +75,7 @@ pub(crate) struct UnitId(pub(crate) u64);
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     connect: Arc<dyn Connector>,
-    timing: Timing,
+    timing: EngineTiming,
     inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
     logs: ServerLogs,
@@ -136,7 +93,7 @@ struct UnitHandle {
 impl Supervisor {
     pub(crate) fn new(
         connect: Arc<dyn Connector>,
-        timing: Timing,
+        timing: EngineTiming,
         handle: &EngineHandle,
         tasks: TaskTracker,
     ) -> Self {

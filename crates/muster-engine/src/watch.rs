@@ -24,10 +24,10 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 
-use crate::{reconcile::Input, store::ConfigStore, supervisor::Timing};
+use crate::{reconcile::Input, store::ConfigStore, timing::EngineTiming};
 
 /// Further edits extend the debounce interval up to this multiple.
-const LONGEST_BURST: u32 = 2;
+const MAX_DEBOUNCE_FACTOR: u32 = 2;
 
 /// The interval between checks of the root.
 const ROOT_INTERVAL: Duration = Duration::from_secs(2);
@@ -37,7 +37,11 @@ type Identity = (u64, u64);
 
 /// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. If files cannot be watched, it
 /// only sends at the interval.
-pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, timing: Timing) {
+pub(crate) async fn watch(
+    store: Arc<ConfigStore>,
+    inputs: mpsc::Sender<Input>,
+    timing: EngineTiming,
+) {
     let edited = Arc::new(Notify::new());
     let mut folders = WatchedFolders::new(&edited);
     loop {
@@ -60,7 +64,7 @@ pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, 
 
 /// Debounces edits: waits until there are none for `pause`, within a limit.
 async fn settle<F: Future<Output = ()>>(edited: impl Fn() -> F, pause: Duration) {
-    let end = Instant::now() + pause * LONGEST_BURST;
+    let end = Instant::now() + pause * MAX_DEBOUNCE_FACTOR;
     loop {
         let quiet = (Instant::now() + pause).min(end);
         if timeout_at(quiet, edited()).await.is_err() {

@@ -45,8 +45,8 @@ pub(crate) use self::{
 use crate::{
     events::{EventJournal, Reason},
     handle::Handle,
-    principals::Principals,
     unavailable_tools::Explainer,
+    user_connections::UserConnections,
 };
 
 /// The argument by which a caller requests the results of all steps.
@@ -61,7 +61,7 @@ pub(crate) struct Deps {
     pub(crate) executions: Arc<Executions>,
     pub(crate) journal: EventJournal,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
-    pub(crate) principals: Arc<Principals>,
+    pub(crate) user_connections: Arc<UserConnections>,
     pub(crate) telemetry: Telemetry,
     pub(crate) directory: Option<Arc<dyn CallerDirectory>>,
 }
@@ -73,7 +73,7 @@ impl Deps {
             executions: Arc::clone(&handle.executions),
             journal: handle.journal.clone(),
             state: handle.state.clone(),
-            principals: Arc::clone(&handle.principals),
+            user_connections: Arc::clone(&handle.user_connections),
             telemetry: handle.telemetry.clone(),
             directory: handle.directory.clone(),
         }
@@ -82,7 +82,7 @@ impl Deps {
     /// The current snapshot, with the connections of one caller.
     fn snapshot_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = Arc::clone(&self.state.borrow());
-        self.principals.snapshot(caller, shared)
+        self.user_connections.snapshot(caller, shared)
     }
 
     /// The current snapshot for one caller.

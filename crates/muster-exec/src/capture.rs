@@ -27,12 +27,12 @@ pub(crate) struct Capture<'a> {
     limit: usize,
     bytes: Vec<u8>,
     total: u64,
-    overflow: Overflow,
+    overflow: Overflow<'a>,
 }
 
-enum Overflow {
+enum Overflow<'a> {
     None,
-    Disk(SpillFile),
+    Disk(SpillFile<'a>),
     /// No file could be created: the rest is counted and dropped.
     Dropped,
 }
@@ -122,7 +122,7 @@ impl<'a> Capture<'a> {
     pub(crate) fn finish(self) -> CapturedStream {
         let (spill, spilled) = match self.overflow {
             Overflow::Disk(spill) => {
-                let (path, size) = self.spill_store.finish(spill);
+                let (path, size) = spill.finish();
                 (Some(path), size)
             }
             Overflow::None | Overflow::Dropped => (None, 0),

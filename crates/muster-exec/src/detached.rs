@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use crate::platform::InheritedNumber;
+use crate::platform::InheritedMark;
 
 /// A longer log is rotated when a process is started, and replaces the previous rotated log.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
@@ -73,5 +73,5 @@ pub fn lead_session() {
     // It fails for a process that already leads a group, which is fine.
     let _session = rustix::process::setsid();
     // If a tool call of another gateway started this process, that gateway would end it with the call.
-    InheritedNumber::new().clear();
+    InheritedMark::new().clear();
 }

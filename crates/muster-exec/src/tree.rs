@@ -18,7 +18,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, geteuid};
 
-use crate::platform::{self, InheritedNumber};
+use crate::platform::{self, InheritedMark};
 
 /// A process at the moment it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,12 +134,12 @@ impl RunMark {
 /// Sets the mark that new children of this process inherit.
 pub(crate) struct Marker {
     launcher: u32,
-    inherited: InheritedNumber,
+    inherited: InheritedMark,
 }
 
 impl Marker {
     pub(crate) fn new() -> Self {
-        Self { launcher: process::id(), inherited: InheritedNumber::new() }
+        Self { launcher: process::id(), inherited: InheritedMark::new() }
     }
 
     /// Marks everything started from now on as part of this run. Where the kernel refuses, parents, groups

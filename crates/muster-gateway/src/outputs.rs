@@ -1,9 +1,12 @@
 //! Results that are too long for a reply, stored on disk for `get_output`.
 //!
-//! Each output is a file beside its description, readable only by the gateway's user. The file holds the text of
+//! Each output is a file next to its description, readable only by the gateway's user. The file holds the text of
 //! the result, then its structured content unless that only repeats the text, then the content blocks that are not
 //! text. A handle is valid for the caller that received it, until it expires or is evicted for newer ones. Outputs
 //! survive a restart of the gateway.
+//!
+//! Until a result is stored here, one that does not fit in memory is in a spill file of its command (`muster-exec`) or in
+//! the spool of its server (`muster-mcp-client`).
 //!
 //! **Invariant:** a caller cannot distinguish another caller's handle from one that never existed.
 

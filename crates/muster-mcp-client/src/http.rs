@@ -48,7 +48,7 @@ use crate::{
 
 /// The reconnects of the standalone SSE stream. An upstream that cannot be reached this many times in a row is
 /// reported as gone, and the supervisor reconnects.
-const RECONNECT: ReconnectPolicy =
+const SERVER_STREAM_RECONNECT: ReconnectPolicy =
     ReconnectPolicy { backoff: STREAM_BACKOFF, max_failures: Some(2), retry_unauthorized: false };
 
 /// The transport to an upstream behind streamable HTTP.
@@ -210,7 +210,7 @@ impl HttpTransport {
     /// once the stream is open.
     pub(crate) async fn listen(self: Arc<Self>, opened: oneshot::Sender<()>) {
         let handler = Listener { transport: &self, opened: Lock::new(Some(opened)) };
-        let error = server_stream::listen(&self.session, RECONNECT, &handler).await;
+        let error = server_stream::listen(&self.session, SERVER_STREAM_RECONNECT, &handler).await;
         if error.is_disconnect() {
             return self
                 .router

@@ -2,6 +2,9 @@
 //!
 //! The files have no name: no other process can open them, and they disappear with their last holder,
 //! even if this process is killed.
+//!
+//! The output of commands that does not fit in memory is in spill files (`muster-exec`). What a caller may read later is
+//! copied to the stored outputs (`muster-gateway`).
 
 use std::{
     fs::File,

@@ -16,7 +16,7 @@ use tracing::debug;
 
 use crate::{
     error::TransportError,
-    http::session::{STREAM_BACKOFF, pause},
+    http::session::{STREAM_BACKOFF, sleep_before_reconnect},
     message::MessageWriter,
     peer::{OutgoingRequest, Peer},
 };
@@ -117,7 +117,7 @@ impl Subscriber {
                     return self.peer.router.events.on_event(ConnectionEvent::Closed { reason });
                 }
             }
-            pause(STREAM_BACKOFF, failures).await;
+            sleep_before_reconnect(STREAM_BACKOFF, failures).await;
             self.peer.router.events.on_event(match &self.changed {
                 MayHaveChanged::Lists => ConnectionEvent::ListChanged,
                 MayHaveChanged::Resource(uri) => {

@@ -13,7 +13,7 @@
 
 mod accept;
 mod body;
-mod call_limits;
+mod caller_limits;
 mod coarse_timer;
 mod connections;
 mod cors;
@@ -61,7 +61,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     body::Body,
-    call_limits::CallLimits,
+    caller_limits::CallLimits,
     coarse_timer::CoarseTimer,
     connections::{ConnectionPlace, Connections, Service},
     in_flight::InFlight,
@@ -102,7 +102,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 const CHANGE_QUEUE: usize = 64;
 
 /// How long clients may take to read the errors of requests that were cut off.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The delay before the next accept when the system has no descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -155,7 +155,7 @@ where
     }
 }
 
-/// Serves clients on every listener until `stop`; then drains pending requests for the grace period, cuts off the rest,
+/// Serves clients on every listener until `stop`; then drains pending requests for the drain timeout, cuts off the rest,
 /// and sends an error response for each.
 pub async fn serve(
     server: Server,
@@ -461,12 +461,12 @@ impl App {
         let outcome = tokio::select! {
             biased;
             () = self.tasks.wait() => DrainOutcome::Finished,
-            () = self.options.hasten.notified() => DrainOutcome::CutOff,
-            () = tokio::time::sleep(self.options.grace) => DrainOutcome::CutOff,
+            () = self.options.skip_drain.notified() => DrainOutcome::CutOff,
+            () = tokio::time::sleep(self.options.drain_timeout) => DrainOutcome::CutOff,
         };
         if outcome == DrainOutcome::CutOff {
             tracing::warn!("some requests did not finish in time and are cut off");
-            (self.options.on_cut)();
+            (self.options.before_cut_off)();
             self.is_cut.store(true, Ordering::Release);
             self.cut.cancel();
             if tokio::time::timeout(ANSWER_TIMEOUT, self.tasks.wait()).await.is_err() {

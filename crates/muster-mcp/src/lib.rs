@@ -15,6 +15,7 @@ mod log_level;
 mod model;
 pub mod param_headers;
 mod replica_names;
+mod reply_to;
 pub mod server;
 mod session;
 pub mod stdio;

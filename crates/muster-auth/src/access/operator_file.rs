@@ -1,8 +1,9 @@
 //! The operator file: tokens by which the user's own programs authenticate at a gateway on this machine.
 //!
 //! A gateway writes two random tokens to a file that only its user can read and that is named after its port. One token
-//! makes a command an operator, the other admits a client that serves an agent. The gateway removes the file when it
-//! ends. Both tokens are sent only to the addresses in the file, because another user's program can listen on the same
+//! authenticates a command as an operator, the other a client as an agent. The gateway removes the file when it ends.
+//!
+//! Both tokens are sent only to the addresses in the file, because another user's program can listen on the same
 //! port of another loopback address.
 
 use std::{
@@ -124,7 +125,7 @@ impl OperatorCredentials {
     }
 }
 
-/// The token by which the gateway at an address admits the clients of its user, if this user runs it.
+/// The token of agents at the gateway that listens on an address, if this user runs it.
 pub fn local_token(state: &Path, address: SocketAddr) -> Option<BearerToken> {
     let ip = Some(address.ip().to_canonical()).filter(IpAddr::is_loopback)?;
     let record = load(&path(state, address.port()))?;

@@ -10,10 +10,9 @@ use crate::{
     secret::Secret,
 };
 
-/// A token is refreshed this many seconds before it expires, or after half of its lifetime if that is later.
+/// A token is refreshed 5 minutes before it expires, or at half of its lifetime, whichever is later.
 const REFRESH_BEFORE: u64 = 5 * 60;
-/// A token is no longer sent this many seconds before it expires, or in the last tenth of its lifetime if that is
-/// shorter.
+/// A token is no longer sent 30 seconds before it expires, or in the last tenth of its lifetime, whichever is later.
 const MARGIN: u64 = 30;
 /// The lifetime in seconds that is assumed if the issuer names none.
 const DEFAULT_LIFETIME: u64 = 3600;
@@ -46,7 +45,7 @@ pub(super) struct AccessToken {
     #[serde(rename = "ends")]
     expires: u64,
     lifetime: u64,
-    /// Its refresh token, if that came from another login than the last one.
+    /// The refresh token, if it did not come with the last login.
     #[serde(default)]
     pub(super) refresh: Option<Secret>,
     /// The server that the owner logged in to; none if another server's login was shared.
@@ -83,7 +82,7 @@ impl Grant {
         match before.and_then(|before| before.refresh) {
             Some(used) => {
                 let next = refresh_token.unwrap_or_else(|| used.clone());
-                // A refresh token can be used only once: replace it wherever it is shared.
+                // A refresh token can be used only once: replace it for all resources that share it.
                 let sharing =
                     self.access.values_mut().filter(|other| other.refresh.as_ref() == Some(&used));
                 sharing.for_each(|other| other.refresh = Some(next.clone()));

@@ -3,7 +3,7 @@
 //! A refresh token can be used only once, so concurrent requests wait for a single refresh. With shared storage
 //! this includes other gateways: a gateway acquires a lease on a grant and reloads it before it changes it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{backend::boxed, call::Owner, credentials::BearerToken, logins::LoginError};
 use tokio::sync::Mutex;
@@ -26,6 +26,9 @@ pub(super) const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many seconds a grant from shared storage is cached. A logout at another gateway takes effect within
 /// this time.
 const SHARED_TTL: u64 = 5;
+
+/// The cached grants, by owner and issuer.
+pub(super) type GrantCache = BTreeMap<(Owner, String), Arc<GrantCacheEntry>>;
 
 /// One owner's grant of one issuer.
 #[derive(Debug, Default)]
@@ -270,13 +273,14 @@ impl OAuthClient {
         let (resource, refused) = (resource.to_owned(), refused.cloned());
         // Spawned, because the caller may be cancelled: the tokens that replace a used refresh token must be stored.
         let refreshing = self.tasks.spawn(boxed(async move {
-            this.single_flight_refresh(&owner, &entry, &resource, refused.as_ref()).await
+            this.refresh_server_token(&owner, &entry, &resource, refused.as_ref()).await
         }));
         let ended = |_| Err(LoginError::Unavailable("the gateway is shutting down".to_owned()));
         refreshing.await.unwrap_or_else(ended)
     }
 
-    async fn single_flight_refresh(
+    /// Refreshes the token of a server as single flight: concurrent callers share one request.
+    async fn refresh_server_token(
         &self,
         owner: &Owner,
         entry: &GrantCacheEntry,

@@ -1,8 +1,8 @@
 //! Login links that lead through the gateway. If users log in to the gateway, a link works only in the browser of the
 //! user who requested it.
 //!
-//! Without this, a user who opens someone else's link and logs in at the server's issuer would give away their account.
-//! Both ends of the login are checked, because the issuer's page can be passed on as well as the link.
+//! Without this, a user who opens someone else's link and logs in at the server's issuer would let the sender of the link
+//! use their account. Both ends of the login are checked, because the issuer's page can be passed on as well as the link.
 
 use http::{HeaderMap, Response, StatusCode};
 

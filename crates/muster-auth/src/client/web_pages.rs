@@ -67,7 +67,7 @@ impl credentials::WebPages for OAuthClientPages {
                 return self.start(request.headers(), query).await;
             }
             if self.0.options.own_browsers_only && peer.ip().is_loopback() && !is_own_user(peer) {
-                let text = "This browser belongs to another user of the machine than the gateway.";
+                let text = "This browser runs under a different user account than the gateway.";
                 return page::message(StatusCode::FORBIDDEN, "Not your gateway", text);
             }
             let params = CallbackParams::parse(query).unwrap_or_default();
@@ -135,7 +135,7 @@ impl OAuthClientPages {
 fn result_page(result: &LoginResult, redirect: Option<&str>) -> Response<Bytes> {
     let (status, title, text) = match result {
         LoginResult::SignedIn { server, user, connect_error, .. } => {
-            // An attacker may have sent the link, and would own the login now: name the user who does.
+            // The link may come from an attacker, who would then hold this login: show whose login it is.
             let user = user.as_ref().map(|user| {
                 format!(
                     " {user} uses this sign-in from now on; if that is not you, revoke it at the provider."

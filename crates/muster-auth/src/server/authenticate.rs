@@ -202,7 +202,7 @@ impl Inner {
                 tracing::info!("a token of `{issuer}` is not valid: {reason}");
                 Ok((Validation::Invalid, INVALID_TTL))
             }
-            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed | JwksError::FailedBefore)) => {
+            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed | JwksError::BackingOff)) => {
                 tracing::warn!("{err}");
                 Err(OAuthError::unavailable("the issuer of the token is not available"))
             }

@@ -112,7 +112,7 @@ impl Inner {
                 );
                 return Err(invalid());
             }
-            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed | JwksError::FailedBefore)) => {
+            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed | JwksError::BackingOff)) => {
                 tracing::warn!("{err}");
                 return Err(OAuthError::unavailable("the issuer of the token is not available"));
             }

@@ -13,19 +13,29 @@ use crate::lock::Lock;
 /// The maximum number of tracked addresses. Beyond it, those with the fewest requests are evicted.
 const MAX_TRACKED: usize = 10_000;
 
+/// The limit of requests to OAuth endpoints and pages: a browser that logs in at many servers sends a burst.
+const REQUEST_BURST: u32 = 100;
+/// The interval after which another request is allowed: 50 in a second.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(20);
+
 /// A rate limiter: a token bucket for each address.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     interval: Duration,
     burst: u32,
     /// When the bucket of an address will be full again.
-    full: Lock<BTreeMap<IpAddr, Instant>>,
+    full_at: Lock<BTreeMap<IpAddr, Instant>>,
 }
 
 impl RateLimit {
+    /// The limit of requests to OAuth endpoints and pages.
+    pub(crate) fn of_requests() -> Self {
+        Self::new(REQUEST_BURST, REQUEST_INTERVAL)
+    }
+
     /// Allows `burst` requests at once, and one more after each `interval`.
     pub(crate) fn new(burst: u32, interval: Duration) -> Self {
-        Self { interval, burst, full: Lock::default() }
+        Self { interval, burst, full_at: Lock::default() }
     }
 
     /// Counts a request of an address, and returns whether it is within the limit.
@@ -36,13 +46,13 @@ impl RateLimit {
     /// Whether the next request of an address would exceed the limit. Does not count as a request.
     pub(super) fn is_exhausted(&self, peer: IpAddr) -> bool {
         let now = Instant::now();
-        let full = self.full.lock().get(&bucket(peer)).copied().unwrap_or(now).max(now);
+        let full = self.full_at.lock().get(&bucket(peer)).copied().unwrap_or(now).max(now);
         full.duration_since(now) + self.interval > self.interval * self.burst
     }
 
     fn allows_at(&self, peer: IpAddr, now: Instant) -> bool {
         let peer = bucket(peer);
-        let mut full = self.full.lock();
+        let mut full = self.full_at.lock();
         if full.len() >= MAX_TRACKED && !full.contains_key(&peer) {
             evict(&mut full, now);
         }
@@ -102,7 +112,7 @@ mod tests {
         while limit.allows_at(busy, now) {}
         for number in 0..3 * u32::try_from(MAX_TRACKED).unwrap() {
             assert!(limit.allows_at(IpAddr::V4(number.into()), now));
-            assert!(limit.full.lock().len() <= MAX_TRACKED);
+            assert!(limit.full_at.lock().len() <= MAX_TRACKED);
         }
         assert!(!limit.allows_at(busy, now), "a client over the limit is not evicted");
     }

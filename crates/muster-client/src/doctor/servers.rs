@@ -90,7 +90,7 @@ async fn one(
     limit: Duration,
 ) -> (String, Result<ServerListing, Finding>) {
     let server = &file.server;
-    let limit = server.spec.limit().min(limit);
+    let limit = server.spec.connect_timeout().min(limit);
     let output = Arc::new(OutputCollector::default());
     let events: Arc<dyn ConnectionObserver> = output.clone();
     let listed = timeout(limit, list(connect, &file, limit, events)).await;

@@ -23,7 +23,7 @@ impl MovedSecret {
         Self { origin: origin.into(), name: name.to_owned(), value }
     }
 
-    /// Whether the store has another secret of this name.
+    /// Whether the store has a different secret under this name.
     pub(super) fn conflicts(&self, secrets: &SecretStore) -> bool {
         let wanted = self.value.trim_end_matches('\n');
         secrets.get(&self.name).is_ok_and(|stored| stored != wanted)
@@ -81,7 +81,7 @@ impl<'a> SecretExtractor<'a> {
             ));
         }
         let Some(secret) = secret_part(&key, &value) else { return (key, value) };
-        // Keep the scheme of an `Authorization` header in front of the reference.
+        // Only the credentials of an `Authorization` header are replaced; the scheme before them stays.
         let scheme = value.strip_suffix(secret).unwrap_or_default();
         let stored = format!("{scheme}{}", self.extract(&key, secret));
         (key, stored)

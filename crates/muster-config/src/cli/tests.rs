@@ -210,7 +210,7 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn what_is_no_mapping_of_fields() {
+fn a_value_that_is_not_a_mapping_is_an_error() {
     for (text, found) in [
         ("", "NoneType"),
         ("- a\n", "list"),
@@ -238,7 +238,7 @@ fn what_is_no_mapping_of_fields() {
 }
 
 #[test]
-fn every_problem_is_told_in_the_order_of_the_format() {
+fn all_problems_are_reported_in_the_order_of_the_format() {
     check(
         "name: 12\ncommand: echo\nenv: {A: 1}\ntags: foo\ncategory: [1]\ntools:\n  - {name: a}\n  - {description: d, args: [{type: str}]}\n  - {name: c, description: d, timeout: abc, args: {x: 1}}\n  - foo\n",
         expect![[r#"
@@ -294,7 +294,7 @@ fn every_problem_is_told_in_the_order_of_the_format() {
 }
 
 #[test]
-fn null_is_taken_where_it_means_none() {
+fn null_is_accepted_by_nullable_fields() {
     check(
         "command: echo\nworking_dir: null\ncategory: ~\ntools:\n  - {name: a, description: b, timeout: null, args: [{name: x, default: null, flag: null, enum: null}]}\n",
         expect![[r#"
@@ -304,7 +304,7 @@ fn null_is_taken_where_it_means_none() {
 }
 
 #[test]
-fn truth_values_have_many_names() {
+fn booleans_have_many_spellings() {
     for (written, expect) in [
         ("true", true),
         ("off", false),

@@ -11,7 +11,7 @@ use crate::{
         self,
         fields::{ARGUMENT, CONFIG, TOOL},
     },
-    mcpserver::{self, fields as servers},
+    mcpserver::{self, auth_fields as servers},
     policy::{
         self,
         fields::{CONSTRAINT, EXECUTOR, POLICY, RULE},

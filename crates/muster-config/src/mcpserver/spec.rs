@@ -10,7 +10,7 @@ use muster_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::fields::AUTH;
+use super::auth_fields::AUTH;
 
 /// The timeout of a connection attempt when the file sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ pub static SPEC: FieldTable = FieldTable::new(
             "family",
             FieldType::Object(&FAMILY),
             NONE,
-            "The servers of one kind that it belongs to: their equal tools are one tool, with an argument that selects the server",
+            "The family of the server. Tools that several servers of a family share are offered once, with an argument that selects the server",
         ),
         Field::nullable(
             "autoStart",
@@ -85,7 +85,7 @@ pub static SPEC: FieldTable = FieldTable::new(
             "runOn",
             FieldType::Enum(&["each", "one"]),
             FieldDefault::Json("\"each\""),
-            "Which replicas run the program (`stdio`): `each` for itself, or `one`, which all others call; without `replicas` both are the same",
+            "Which replicas run the program (`stdio`). `each`: every replica runs its own process. `one`: one replica runs it, and the others forward calls to it. No effect with a single gateway",
         ),
         Field::nullable(
             "headers",
@@ -374,7 +374,7 @@ impl McpServerSpec {
     }
 
     /// The timeout of a connection attempt.
-    pub fn limit(&self) -> Duration {
+    pub fn connect_timeout(&self) -> Duration {
         match self.timeout {
             0 => DEFAULT_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
@@ -382,7 +382,7 @@ impl McpServerSpec {
     }
 
     /// The timeout of a call, if there is one.
-    pub fn call_limit(&self) -> Option<Duration> {
+    pub fn call_timeout(&self) -> Option<Duration> {
         (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 

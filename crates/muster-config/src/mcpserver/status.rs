@@ -10,7 +10,7 @@ use crate::yaml::{Node, NodeValue};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus {
-    /// Capitalised: `Connected`, `Auth Required`.
+    /// The state as displayed, such as `Auth Required`.
     pub state: String,
     /// The error behind that state.
     #[serde(skip_serializing_if = "is_default")]

@@ -132,7 +132,7 @@ fn every_field_survives() {
     let server = parse(FULL, "x").unwrap().value;
     assert_eq!(parse(&text(&server), "x").unwrap().value, server);
     assert_eq!(server.prefix(), "gh");
-    assert_eq!(server.spec.limit().as_secs(), 45);
+    assert_eq!(server.spec.connect_timeout().as_secs(), 45);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_file_that_says_nothing_disables_everything() {
 }
 
 #[test]
-fn every_problem_is_told_in_the_order_of_the_format() {
+fn all_problems_are_reported_in_the_order_of_the_format() {
     check(
         "default: maybe\nexecutor: {type: podman, volumes: x}\ntools:\n  a:\n  b: {args: {x: {min: abc, pattern: 5}}}\n  3: {args: []}\n  c: {args: {x: 1}}\n",
         expect![[r#"

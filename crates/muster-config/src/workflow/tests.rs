@@ -74,7 +74,7 @@ fn problems(file: &str, expect: &[&str]) {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn problems_are_reported_with_their_line() {
     problems("kind: Workflow\n", &["1! spec: Field required"]);
     problems("step: []\n", &["1! steps: Field required"]);
     problems("kind: MCPServer\nspec: {}\n", &["1! kind: Input should be 'Workflow'"]);

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{Args, CoreTool, Failure, Reply, ToolAudience, ToolReply};
 use crate::{
     handle::Handle,
-    principals::{LoginCompleted, OwnerStanding, protected_server},
+    user_connections::{LoginCompleted, OwnerStanding, protected_server},
     view::{Counts, ServerEntry},
 };
 
@@ -55,7 +55,7 @@ fn named(description: &str) -> serde_json::Value {
 async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let server = args.text("server").ok_or(NO_SERVER)?;
     let person = LoginSubject::of(cx.caller);
-    handle.principals.check_login_rate(&person.owner).map_err(|seconds| {
+    handle.user_connections.check_login_rate(&person.owner).map_err(|seconds| {
         format!(
             "Rate limit exceeded. There may be 10 attempts to log in within 60 seconds; 0 remain. Try \
              again in {seconds} seconds."
@@ -82,14 +82,14 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
             false => Ok(format!("Server '{server}' does not require authentication.").into()),
         };
     }
-    let logins = handle.principals.logins();
+    let logins = handle.user_connections.logins();
     let method = AuthMethod::of(&entry.server.spec.auth.clone().unwrap_or_default());
     let wants_more = async || match logins.filter(|_| !method.is_silent()) {
         Some(logins) => logins.needs_step_up(&person, &protected_server(&entry)).await,
         None => false,
     };
     let more = wants_more().await;
-    let standing = handle.principals.standing(&person.owner, server);
+    let standing = handle.user_connections.standing(&person.owner, server);
     if matches!(standing, OwnerStanding::Connected { .. }) && !more {
         return Ok(format!("Server '{server}' is already authenticated for this session.").into());
     }
@@ -103,7 +103,7 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     if more {
         return challenge(handle, logins, &person, &entry).await;
     }
-    match handle.principals.connect_silently(&person, &entry).await {
+    match handle.user_connections.connect_silently(&person, &entry).await {
         Ok(counts) => Ok(connected(server, counts).into()),
         Err(error) if method.is_silent() => Err(not_silently(server, method, &error).into()),
         Err(LoginError::Required) => challenge(handle, logins, &person, &entry).await,
@@ -159,7 +159,7 @@ async fn challenge(
     entry: &ServerEntry,
 ) -> ToolReply {
     let server = &entry.server.name;
-    let arrived = Arc::new(LoginCompleted(Arc::downgrade(&handle.principals)));
+    let arrived = Arc::new(LoginCompleted(Arc::downgrade(&handle.user_connections)));
     match logins.begin(person, &protected_server(entry), arrived).await {
         Ok(auth_url) => {
             let text = format!(
@@ -176,7 +176,7 @@ async fn challenge(
 
 async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let server = args.text("server").ok_or(NO_SERVER)?;
-    if !handle.principals.log_out(cx.caller, server).await {
+    if !handle.user_connections.log_out(cx.caller, server).await {
         return Err(Failure::not_found(format!("Server '{server}' not found.")));
     }
     Ok(format!(

@@ -31,7 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
             let mut put = |name: &str, schema| drop(properties.insert(name.to_owned(), schema));
             put(
                 "before",
-                json!({"type": "number", "description": "Only calls before the one with this id: the `next` of the page before"}),
+                json!({"type": "number", "description": "Only calls before the one with this id: the `next` of the previous page"}),
             );
             put(
                 "after",
@@ -39,7 +39,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
             );
             put(
                 "limit",
-                json!({"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, up to 1000"}),
+                json!({"type": "number", "default": DEFAULT_LIMIT, "description": "The maximum number of calls, up to 1000"}),
             );
             json!({"type": "object", "properties": properties})
         },
@@ -65,7 +65,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
                   and durations.",
         schema: || {
             let mut properties = filters();
-            let about = "At most so many tools, those with the most calls; up to 1000";
+            let about = "The maximum number of tools, those with the most calls first; up to 1000";
             let limit = json!({"type": "number", "default": DEFAULT_TOOLS, "description": about});
             properties.insert("limit".to_owned(), limit);
             json!({"type": "object", "properties": properties})

@@ -42,9 +42,9 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
             "eventType": {"type": "string", "enum": ["Normal", "Warning"], "description": "Only events of this severity"},
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
-            "limit": {"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
-            "follow": {"type": "boolean", "default": false, "description": "After the answer, send each new event to this session as notifications/muster/event, until the session ends or calls it again"},
-            "duration": {"type": "string", "description": "With follow: keep the call open for so long (30s, 5m, at most 1h) and send the events while it runs, the past ones first as notifications/muster/events. The answer holds them all"},
+            "limit": {"type": "number", "default": DEFAULT_LIMIT, "description": "The maximum number of events, newest first; with follow, also the number of new events after which to end"},
+            "follow": {"type": "boolean", "default": false, "description": "After the result, send each new event to this session as notifications/muster/event, until the session ends or calls it again"},
+            "duration": {"type": "string", "description": "With follow: how long to keep the call open (30s, 5m, at most 1h). Events are sent while it runs, past ones first as notifications/muster/events. The result holds all of them"},
         }})
     },
     run: |handle, cx, args| Box::pin(find(handle, cx, args)),

@@ -26,11 +26,11 @@ use super::{
 use crate::{
     events::Reason,
     handle::Handle,
-    principals::OwnerStanding,
     reconcile::{Edit, EditError},
     redact,
     server_draft::ServerDraft,
     status,
+    user_connections::OwnerStanding,
     view::ServerEntry,
 };
 
@@ -156,7 +156,7 @@ pub(super) fn session(
     entry: &ServerEntry,
 ) -> Option<McpServerSession> {
     let (session_status, connected_at, tools_count) =
-        match handle.principals.standing(&caller.owner(), &entry.server.name) {
+        match handle.user_connections.standing(&caller.owner(), &entry.server.name) {
             OwnerStanding::Connected { counts, since } => {
                 (LoginState::Connected, Some(status::moment(since)), Some(counts.tools))
             }

@@ -17,7 +17,7 @@ use muster_exec::{
 
 use super::{ListHashes, Reconciler};
 use crate::{
-    call_limits::LimitedBackend,
+    backend_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     cli_offer,
     events::Reason,
@@ -173,7 +173,7 @@ impl Reconciler {
             Arc::clone(&self.deps.environment),
             self.deps.launcher.clone(),
         );
-        Arc::new(LimitedBackend::new(Arc::new(backend), self.deps.calls_at_once))
+        Arc::new(LimitedBackend::new(Arc::new(backend), self.deps.max_concurrent_calls))
     }
 
     fn rename_all(&mut self) {
@@ -278,7 +278,7 @@ impl Reconciler {
         let kind_differs = before.kind != after.kind;
         self.supervisor.configure(&server);
         if before.call_timeout != after.call_timeout {
-            self.limit(&server);
+            self.apply_call_limits(&server);
         }
         self.note(name, |entry| {
             entry.path = path;

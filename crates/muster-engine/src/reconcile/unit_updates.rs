@@ -14,7 +14,7 @@ use muster_gateway::condition::ServerCondition;
 
 use super::Reconciler;
 use crate::{
-    call_limits::LimitedBackend,
+    backend_limits::LimitedBackend,
     events::Reason,
     server_offer,
     status::ServerStatus,
@@ -45,7 +45,7 @@ impl Reconciler {
             UnitUpdate::Connected(status, listing, backend) => {
                 entry.breaker.close();
                 self.connections.insert(name.to_owned(), backend);
-                self.limit(&entry.server);
+                self.apply_call_limits(&entry.server);
                 self.lost.remove(name);
                 self.note(name, |entry| entry.status = status.clone());
                 let counts = self.publish_listing(&entry, &listing);
@@ -82,11 +82,11 @@ impl Reconciler {
     }
 
     /// Applies the limits of a server to its connection. Calls in flight keep those they began with.
-    pub(super) fn limit(&mut self, server: &McpServer) {
+    pub(super) fn apply_call_limits(&mut self, server: &McpServer) {
         let Some(backend) = self.connections.get(&server.name) else { return };
         let Some(entry) = self.servers.get(&server.name) else { return };
-        let (at_once, breaker) = (self.deps.calls_at_once, Arc::clone(&entry.breaker));
-        let limited = LimitedBackend::for_server(Arc::clone(backend), server, at_once, breaker);
+        let (max_calls, breaker) = (self.deps.max_concurrent_calls, Arc::clone(&entry.breaker));
+        let limited = LimitedBackend::for_server(Arc::clone(backend), server, max_calls, breaker);
         self.state.backends.insert(BackendName::new(server.name.as_str()), Arc::new(limited));
     }
 

@@ -30,7 +30,7 @@ pub(super) async fn connect(
 ) -> Result<Connected, ConnectError> {
     let (sender, events) = unit_events::channel(&server.name, logs);
     let connection = open(&*connect, &server, sender).await?;
-    listed(connection, events, server.spec.limit(), close_timeout).await
+    listed(connection, events, server.spec.connect_timeout(), close_timeout).await
 }
 
 /// Connects to a server that one replica runs for all: starts it here, or connects through the replica that runs it.
@@ -41,7 +41,7 @@ pub(super) async fn connect_leased(
     logs: ServerLogs,
     close_timeout: Duration,
 ) -> Result<Connected, ConnectError> {
-    let limit = server.spec.limit();
+    let limit = server.spec.connect_timeout();
     loop {
         let (sender, events) = unit_events::channel(&server.name, logs.clone());
         let claimed = match leased.place(&server.name, &sender).await {
@@ -69,7 +69,7 @@ async fn open(
     server: &McpServer,
     events: Arc<dyn ConnectionObserver>,
 ) -> Result<Arc<dyn Connection>, ConnectError> {
-    let limit = server.spec.limit();
+    let limit = server.spec.connect_timeout();
     let endpoint = server.spec.endpoint();
     let connecting = connect.connect(ConnectRequest {
         name: &server.name,

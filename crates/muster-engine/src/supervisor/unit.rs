@@ -16,12 +16,15 @@ use tokio::{
 };
 
 use super::{
-    DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+    DesiredState, UnitId, UnitObserver, UnitUpdate,
     connecting::{Connected, connect, connect_leased, list},
     in_flight::{Counted, InFlight},
     unit_events::{UnitEvent, UnitEvents},
 };
-use crate::{leased_servers::LeasedServers, redact, server_logs::ServerLogs, status::ServerStatus};
+use crate::{
+    leased_servers::LeasedServers, redact, server_logs::ServerLogs, status::ServerStatus,
+    timing::EngineTiming,
+};
 
 /// The number of consecutive failures after which a remote server counts as unreachable.
 const UNREACHABLE_AFTER: u64 = 3;
@@ -29,7 +32,7 @@ const UNREACHABLE_AFTER: u64 = 3;
 /// The dependencies of a unit.
 pub(crate) struct Deps {
     pub(crate) connect: Arc<dyn Connector>,
-    pub(crate) timing: Timing,
+    pub(crate) timing: EngineTiming,
     pub(crate) observer: Arc<dyn UnitObserver>,
     pub(crate) retry: Retry,
     pub(crate) logs: ServerLogs,
@@ -282,12 +285,14 @@ impl Unit {
                     true => ServerCondition::Unreachable,
                     false => ServerCondition::Failed,
                 };
-                let Timing { initial_backoff, max_backoff, .. } = self.deps.timing;
+                let EngineTiming { initial_backoff, max_backoff, .. } = self.deps.timing;
                 // A local server, or one that was up, may be back in a moment.
                 Some(match self.lost.is_some() || always || local {
                     true => self.next_restart_backoff(),
-                    false => Backoff { first: initial_backoff, max: max_backoff }
-                        .delay(self.status.failures.saturating_sub(1)),
+                    false => jittered(
+                        Backoff { first: initial_backoff, max: max_backoff },
+                        self.status.failures.saturating_sub(1),
+                    ),
                 })
             }
         };
@@ -310,11 +315,11 @@ impl Unit {
 
     /// Counts another loss or failure. Returns the backoff before the next attempt.
     fn next_restart_backoff(&mut self) -> Duration {
-        let Timing { restart_backoff, initial_backoff, max_backoff, .. } = self.deps.timing;
+        let EngineTiming { restart_backoff, initial_backoff, max_backoff, .. } = self.deps.timing;
         let lost = self.lost.get_or_insert(0);
         *lost += 1;
         let backoff = Backoff { first: restart_backoff.min(initial_backoff), max: max_backoff };
-        backoff.delay(*lost - 1)
+        jittered(backoff, *lost - 1)
     }
 
     /// Reports that the server is down, and when it is retried.
@@ -332,7 +337,7 @@ impl Unit {
     }
 
     fn relist(&mut self) {
-        let limit = self.server.spec.limit();
+        let limit = self.server.spec.connect_timeout();
         if let Phase::Up(live) = &mut self.phase {
             live.relist_at = None;
             let connection = Arc::clone(&live.connection);
@@ -438,6 +443,11 @@ impl LiveConnection {
         }
         input
     }
+}
+
+/// A delay with jitter: servers that were lost together are not all reconnected together.
+fn jittered(backoff: Backoff, retries: u64) -> Duration {
+    backoff.jittered(retries, getrandom::u64().unwrap_or_default())
 }
 
 /// Waits until a moment; forever if there is none.

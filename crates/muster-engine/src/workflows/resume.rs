@@ -162,7 +162,7 @@ async fn has_tools(workflows: &Workflows, workflow: &Workflow, caller: &Caller) 
     let mut states = deps.state.clone();
     let waiting = async {
         loop {
-            if let Some(connected) = Arc::clone(&deps.principals).touch(caller) {
+            if let Some(connected) = Arc::clone(&deps.user_connections).touch(caller) {
                 connected.await;
             }
             let shared = Arc::clone(&states.borrow_and_update());
@@ -207,7 +207,7 @@ async fn continue_run(
     tracing::info!("run {id} of workflow {} continues where it was interrupted", workflow.name);
     let dispatcher = Dispatcher::new(deps.state.clone());
     let dispatcher = dispatcher
-        .with_principals(deps.principals.clone())
+        .with_principals(deps.user_connections.clone())
         .with_observer(deps.telemetry.observer());
     let client = NoClient::shared();
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher, sent: None };

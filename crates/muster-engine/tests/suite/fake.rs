@@ -102,6 +102,13 @@ impl Drop for Cancelled {
     }
 }
 
+/// Asserts that pauses between attempts are backoffs with jitter, all in seconds.
+pub(crate) fn assert_backoff(pauses: &[f64], backoffs: &[f64]) {
+    let within = |(pause, backoff): (&f64, &f64)| (*backoff..=backoff * 1.25 + 0.1).contains(pause);
+    let all_within = pauses.iter().zip(backoffs).all(within);
+    assert!(all_within && pauses.len() == backoffs.len(), "{pauses:?} are not {backoffs:?}");
+}
+
 impl Fake {
     /// Scripts the next attempts; the last one is repeated.
     pub(crate) fn plan(&self, name: &str, plans: impl IntoIterator<Item = Plan>) {

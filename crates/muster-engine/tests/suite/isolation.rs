@@ -92,7 +92,7 @@ impl World {
             ..EngineOptions::new(Arc::new(guarded.clone()), Launcher::new(), environment)
         };
         let engine = Engine::start(store, files, options);
-        let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+        let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.user_connections());
         let changes = engine.changes().subscribe();
         let (dispatcher, meta) = (Arc::new(dispatcher), Meta::default());
         let world = Self { dir, guarded, engine, dispatcher, meta, changes, moved: 0 };
@@ -183,7 +183,7 @@ impl World {
             }
             Deed::LogoutEverywhere(who) => {
                 let who = someone(PEOPLE[*who]);
-                self.engine.principals().log_out_everywhere(&who).await;
+                self.engine.user_connections().log_out_everywhere(&who).await;
                 let listed = self.meta(&who, "filter_tools", json!({"pattern": "x_*"})).await;
                 assert!(!listed.contains("only-"), "{listed}");
             }

@@ -20,7 +20,7 @@ use muster_engine::{
     cli_offer::BundledCli,
     engine::{Engine, EngineOptions},
     store::{ConfigStore, Files},
-    supervisor::Timing,
+    timing::EngineTiming,
     view::{ServerEntry, View},
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
@@ -40,7 +40,7 @@ pub(crate) struct Rig {
     bundled: Vec<BundledCli>,
     directory: Option<Arc<dyn CallerDirectory>>,
     replica: Option<Arc<dyn ReplicaLink>>,
-    timing: Timing,
+    timing: EngineTiming,
 }
 
 impl Rig {
@@ -62,7 +62,7 @@ impl Rig {
         }
         std::os::unix::fs::symlink(dir.path(), link).unwrap();
         let (fake, bundled, directory) = (Fake::default(), Vec::new(), None);
-        let timing = Timing::default();
+        let timing = EngineTiming::default();
         let engine = engine(link.to_owned(), &fake, &bundled, directory.clone(), None, timing);
         let dispatcher = Arc::new(Dispatcher::new(engine.state()));
         let (replica, engine) = (None, Some(engine));
@@ -70,12 +70,12 @@ impl Rig {
     }
 
     pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {
-        Self::made(bundled, None, None, Timing::default(), fake, files)
+        Self::made(bundled, None, None, EngineTiming::default(), fake, files)
     }
 
     /// An engine that is a replica.
     pub(crate) fn replica(link: Arc<dyn ReplicaLink>, fake: Fake, files: &[(&str, &str)]) -> Self {
-        Self::made(Vec::new(), None, Some(link), Timing::default(), fake, files)
+        Self::made(Vec::new(), None, Some(link), EngineTiming::default(), fake, files)
     }
 
     /// An engine that knows these callers.
@@ -84,11 +84,11 @@ impl Rig {
         fake: Fake,
         files: &[(&str, &str)],
     ) -> Self {
-        Self::made(Vec::new(), Some(directory), None, Timing::default(), fake, files)
+        Self::made(Vec::new(), Some(directory), None, EngineTiming::default(), fake, files)
     }
 
     /// An engine with these intervals.
-    pub(crate) fn timed(timing: Timing, fake: Fake, files: &[(&str, &str)]) -> Self {
+    pub(crate) fn timed(timing: EngineTiming, fake: Fake, files: &[(&str, &str)]) -> Self {
         Self::made(Vec::new(), None, None, timing, fake, files)
     }
 
@@ -96,7 +96,7 @@ impl Rig {
         bundled: Vec<BundledCli>,
         directory: Option<Arc<dyn CallerDirectory>>,
         replica: Option<Arc<dyn ReplicaLink>>,
-        timing: Timing,
+        timing: EngineTiming,
         fake: Fake,
         files: &[(&str, &str)],
     ) -> Self {
@@ -249,7 +249,7 @@ fn engine(
     bundled: &[BundledCli],
     directory: Option<Arc<dyn CallerDirectory>>,
     replica: Option<Arc<dyn ReplicaLink>>,
-    timing: Timing,
+    timing: EngineTiming,
 ) -> Engine {
     let store = ConfigStore::new(root);
     let files = store.load(&Files::default());

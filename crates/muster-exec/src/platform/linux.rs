@@ -64,24 +64,24 @@ pub(crate) fn send_signal(pid: Pid, signal: Signal, is_running: impl Fn() -> boo
     }
 }
 
-/// The number that children inherit: the soft limit on file locks, within its hard limit.
+/// The run mark that children inherit, stored in the soft limit `RLIMIT_LOCKS`, which Linux does not enforce.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct InheritedNumber {
+pub(crate) struct InheritedMark {
     maximum: Option<u64>,
 }
 
-impl InheritedNumber {
+impl InheritedMark {
     pub(crate) fn new() -> Self {
         Self { maximum: getrlimit(Resource::Locks).maximum }
     }
 
-    /// Removes it from this process and from children that are started from now on.
+    /// Clears the mark of this process, and so of children that are started from now on.
     pub(crate) fn clear(self) {
         let limit = Rlimit { current: self.maximum, maximum: self.maximum };
         let _set = setrlimit(Resource::Locks, limit);
     }
 
-    /// Sets it for children that are started from now on.
+    /// Sets the mark of children that are started from now on.
     pub(crate) fn set(self, number: u64) {
         let limit = Rlimit { current: Some(number), maximum: self.maximum };
         let _set = setrlimit(Resource::Locks, limit);
@@ -103,8 +103,8 @@ pub(crate) fn drop_pages(range: Range<usize>) {
     let _best_effort = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
 }
 
-/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread. A priority that is even lower
-/// is kept, because root could raise it.
+/// Lowers the priority of the calling thread: on Linux, a nice value belongs to a thread. Never raises the priority,
+/// which root would be able to.
 pub(crate) fn lower_thread_priority() {
     let thread = Some(gettid());
     if getpriority_process(thread).is_ok_and(|nice| nice < LOW_PRIORITY) {

@@ -41,11 +41,11 @@ pub(crate) fn send_signal(pid: Pid, signal: Signal, is_running: impl Fn() -> boo
     }
 }
 
-/// No number is inherited: parents, groups and sessions identify most of a tree.
+/// No mark is inherited: parents, groups and sessions identify most of a tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct InheritedNumber;
+pub(crate) struct InheritedMark;
 
-impl InheritedNumber {
+impl InheritedMark {
     pub(crate) const fn new() -> Self {
         Self
     }

@@ -1,8 +1,7 @@
 //! Finding a program and spawning it.
 //!
-//! Everything that can be checked without a process is checked first: `posix_spawn`, which the standard
-//! library uses as long as no code of ours runs in the child, reports an error number but not the step
-//! that failed.
+//! Everything that can be checked before the spawn is checked first, because `posix_spawn` reports an error number but not
+//! the step that failed. The standard library uses it as long as none of our code runs in the child.
 
 use std::{
     collections::VecDeque,
@@ -90,7 +89,7 @@ fn candidates(request: &Spawn) -> Vec<PathBuf> {
     search_path(request)
         .as_bytes()
         .split(|&byte| byte == b':')
-        // A bare name would go through the PATH lookup again.
+        // Without a directory, the standard library would search PATH again.
         .map(|directory| if directory.is_empty() { b".".as_slice() } else { directory })
         .map(|directory| Path::new(OsStr::from_bytes(directory)).join(program))
         .collect()

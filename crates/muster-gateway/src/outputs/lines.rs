@@ -1,6 +1,6 @@
-//! Excerpts by lines, of anything that can be read: windows, ends, matches and counts.
+//! Selects lines of a stored output: a range, the last lines, matching lines, or a count.
 //!
-//! **Invariant:** only the lines of the excerpt are in memory, and of each only the beginning.
+//! **Invariant:** only the selected lines are in memory, and of each at most [`MAX_LINE_BYTES`].
 
 use std::{
     collections::VecDeque,
@@ -15,26 +15,27 @@ use super::{
 };
 use crate::background_job::StopSignal;
 
-/// The length that a matching line is cut to among many.
-const MOST_OF_LINE: usize = 400;
-/// The length that a matching line is cut to, if there is room for all of them.
-const MOST_OF_MATCH: usize = 2_000;
-/// The longest line that is held in memory.
-const MOST_LINE: u64 = 1 << 20;
+/// Length of a match when not all matches fit.
+const SHORT_MATCH_CHARS: usize = 400;
+/// Length of a match when all matches fit.
+const LONG_MATCH_CHARS: usize = 2_000;
+/// The longest line that is held in memory; the rest of a longer one is skipped.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
 /// Reads the lines that a request selects.
 pub(super) fn excerpt(
     mut input: impl BufRead,
-    look: &ExcerptRequest,
+    request: &ExcerptRequest,
     grep: Option<&LinePattern>,
     budget: usize,
     stop: &StopSignal,
 ) -> io::Result<Excerpt> {
-    let mut window = Window::new(look, grep.map(|grep| grep.matcher(stop)), budget);
+    let mut window = Window::new(request, grep.map(|grep| grep.matcher(stop)), budget);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     while next_line(&mut input, &mut line)? {
         number += 1;
         stop.check()?;
-        if !window.take(number, &line)? {
+        if !window.add_line(number, &line)? {
             break;
         }
     }
@@ -44,21 +45,21 @@ pub(super) fn excerpt(
 /// A line to show.
 struct ShownLine {
     number: u64,
-    /// As much of it as is shown if there is room.
+    /// The text if all lines fit.
     long: String,
-    /// As much of it as is shown among many.
+    /// The text of a match if not all matches fit.
     short: Option<String>,
 }
 
 impl ShownLine {
-    /// A line; of one that matched at `hit`, the part around it.
+    /// A line, or the part of it around the match at `hit`.
     fn new(number: u64, line: &[u8], hit: Option<usize>) -> Self {
         let Some(hit) = hit else {
             let long = String::from_utf8_lossy(line).into_owned();
             return Self { number, long, short: None };
         };
-        let short = Some(around(line, hit, MOST_OF_LINE));
-        Self { number, long: around(line, hit, MOST_OF_MATCH), short }
+        let short = Some(around(line, hit, SHORT_MATCH_CHARS));
+        Self { number, long: around(line, hit, LONG_MATCH_CHARS), short }
     }
 
     fn bytes(&self) -> usize {
@@ -68,7 +69,7 @@ impl ShownLine {
 
 /// Collects the lines to show while the input is read.
 struct Window<'a> {
-    look: &'a ExcerptRequest,
+    request: &'a ExcerptRequest,
     grep: Option<LineMatcher<'a>>,
     budget: usize,
     /// The number of lines that matched or, without a pattern, of all lines from the first one on.
@@ -79,13 +80,13 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    fn new(look: &'a ExcerptRequest, grep: Option<LineMatcher<'a>>, budget: usize) -> Self {
-        Self { look, grep, budget, found: 0, shown: VecDeque::new(), bytes: 0, next: None }
+    fn new(request: &'a ExcerptRequest, grep: Option<LineMatcher<'a>>, budget: usize) -> Self {
+        Self { request, grep, budget, found: 0, shown: VecDeque::new(), bytes: 0, next: None }
     }
 
     /// Adds a line; false if no more lines are needed.
-    fn take(&mut self, number: u64, line: &[u8]) -> io::Result<bool> {
-        let look = self.look;
+    fn add_line(&mut self, number: u64, line: &[u8]) -> io::Result<bool> {
+        let request = self.request;
         let hit = match &mut self.grep {
             Some(grep) => match grep.find(line)? {
                 Some(hit) => Some(hit),
@@ -93,24 +94,24 @@ impl<'a> Window<'a> {
             },
             None => None,
         };
-        if look.line.is_some_and(|first| number < first) {
+        if request.line.is_some_and(|first| number < first) {
             return Ok(true);
         }
         self.found += 1;
-        if look.count || self.found <= self.skipped() || self.next.is_some() {
+        if request.count || self.found <= self.skipped() || self.next.is_some() {
             return Ok(true);
         }
         let line = ShownLine::new(number, line, hit);
         let is_full = self.bytes + line.bytes() > self.budget * BYTES_PER_TOKEN;
-        let at_limit = look.limit.is_some_and(|limit| self.shown.len() >= limit);
-        if look.tail.is_none() && (at_limit || is_full && !self.shown.is_empty()) {
+        let at_limit = request.limit.is_some_and(|limit| self.shown.len() >= limit);
+        if request.tail.is_none() && (at_limit || is_full && !self.shown.is_empty()) {
             self.next = Some(self.page_at(self.found - 1, number));
             // Read on with a pattern, because all matches are counted.
             return Ok(self.grep.is_some());
         }
         self.bytes += line.bytes();
         self.shown.push_back(line);
-        if let Some(last) = look.tail {
+        if let Some(last) = request.tail {
             let room = self.budget * BYTES_PER_TOKEN;
             while self.shown.len() > last || self.bytes > room && self.shown.len() > 1 {
                 let gone = self.shown.pop_front();
@@ -122,7 +123,7 @@ impl<'a> Window<'a> {
 
     /// The number of matches that earlier pages showed.
     fn skipped(&self) -> u64 {
-        self.look.offset.filter(|_| self.grep.is_some()).unwrap_or(0)
+        self.request.offset.filter(|_| self.grep.is_some()).unwrap_or(0)
     }
 
     /// The page that begins with a match, or with a line.
@@ -131,7 +132,7 @@ impl<'a> Window<'a> {
     }
 
     fn finish(self, lines: u64) -> Excerpt {
-        if self.look.count {
+        if self.request.count {
             let note = match self.grep {
                 Some(_) => format!("{} of {lines} lines match", self.found),
                 None => format!("{lines} lines"),
@@ -149,7 +150,7 @@ impl<'a> Window<'a> {
             written = self.written(|line| line.short.as_ref().unwrap_or(&line.long));
         }
         let mut next = self.next;
-        let cut = self.shown.get(written.len()).filter(|_| self.look.tail.is_none());
+        let cut = self.shown.get(written.len()).filter(|_| self.request.tail.is_none());
         if let Some(first) = cut {
             next = Some(self.page_at(self.skipped() + written.len() as u64, first.number));
         }
@@ -162,7 +163,7 @@ impl<'a> Window<'a> {
 
     /// The lines that fit; at least the beginning of one.
     fn written(&self, text: impl Fn(&ShownLine) -> &String) -> Vec<String> {
-        let from_end = self.look.tail.is_some();
+        let from_end = self.request.tail.is_some();
         let order: Box<dyn Iterator<Item = &ShownLine>> =
             if from_end { Box::new(self.shown.iter().rev()) } else { Box::new(self.shown.iter()) };
         let (mut lines, mut cost) = (Vec::new(), 0);
@@ -188,7 +189,7 @@ impl<'a> Window<'a> {
     }
 
     fn range(&self, count: usize, more: bool, lines: u64) -> String {
-        let skipped = if self.look.tail.is_some() { self.shown.len() - count } else { 0 };
+        let skipped = if self.request.tail.is_some() { self.shown.len() - count } else { 0 };
         let number = |at: usize| self.shown.get(at).map_or(0, |line| line.number);
         let (first, last) = (number(skipped), number((skipped + count).saturating_sub(1)));
         match (count, more) {
@@ -202,10 +203,10 @@ impl<'a> Window<'a> {
 /// The next line without its end; the part beyond the limit is skipped.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    if io::Read::take(input.by_ref(), MOST_LINE).read_until(b'\n', line)? == 0 {
+    if io::Read::take(input.by_ref(), MAX_LINE_BYTES).read_until(b'\n', line)? == 0 {
         return Ok(false);
     }
-    if line.pop_if(|last| *last == b'\n').is_none() && line.len() as u64 >= MOST_LINE {
+    if line.pop_if(|last| *last == b'\n').is_none() && line.len() as u64 >= MAX_LINE_BYTES {
         input.skip_until(b'\n')?;
     }
     Ok(true)

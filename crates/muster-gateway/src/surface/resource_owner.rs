@@ -44,7 +44,9 @@ pub(crate) fn resource_owner<'a>(
             )));
         }
         // Its server is not connected, and no other may take its place.
-        (None, _) if ui::is_of_lost_server(state, uri) => return Err(ResourceOwnerError::Unknown),
+        (None, _) if ui::is_of_disconnected_server(state, uri) => {
+            return Err(ResourceOwnerError::Unknown);
+        }
         (None, _) => (),
     }
     let catalog = &state.catalog;

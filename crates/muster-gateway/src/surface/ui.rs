@@ -39,8 +39,8 @@ pub(super) fn resource_uri(entry: &ToolEntry) -> Option<String> {
     uri.or_else(|| meta.get_text("ui/resourceUri")).filter(|uri| uri.starts_with(SCHEME))
 }
 
-/// Whether a tool of a server that was lost refers to a UI.
-pub(super) fn is_of_lost_server(state: &GatewaySnapshot, uri: &str) -> bool {
+/// Whether the UI belongs to a server that is currently disconnected.
+pub(super) fn is_of_disconnected_server(state: &GatewaySnapshot, uri: &str) -> bool {
     let refers = |tool: &Arc<ToolEntry>| resource_uri(tool).as_deref() == Some(uri);
     let last = state.absent.values().filter_map(|absent| absent.last.as_deref());
     uri.starts_with(SCHEME) && last.flat_map(CatalogSource::own_tools).any(refers)

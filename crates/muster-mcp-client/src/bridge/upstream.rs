@@ -48,7 +48,7 @@ const MAX_LOGINS: u32 = 2;
 const CONNECTION_CLOSED: i64 = -32000;
 /// The standalone stream is reopened for as long as the client is connected: through it, the bridge notices a restart
 /// of the gateway while the client is idle.
-const RECONNECT: ReconnectPolicy = ReconnectPolicy {
+const UPSTREAM_RECONNECT: ReconnectPolicy = ReconnectPolicy {
     backoff: Backoff { first: Duration::from_millis(100), max: Duration::from_secs(3) },
     max_failures: None,
     retry_unauthorized: true,
@@ -313,7 +313,7 @@ impl Upstream {
     /// Listens to the standalone stream until the client leaves.
     pub(super) async fn listen(self: Arc<Self>) {
         tokio::select! {
-            error = server_stream::listen(&self.http, RECONNECT, &*self) => {
+            error = server_stream::listen(&self.http, UPSTREAM_RECONNECT, &*self) => {
                 debug!("no standalone stream: {error}");
             }
             () = self.session.left() => (),

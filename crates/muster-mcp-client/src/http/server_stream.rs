@@ -57,7 +57,7 @@ pub(crate) async fn listen(
                 handler.opened();
                 failures = 0;
                 silent = if drain(events, &mut cursor, handler).await { 0 } else { silent + 1 };
-                cursor.pause(policy.backoff, silent).await;
+                cursor.sleep_before_reconnect(policy.backoff, silent).await;
                 continue;
             }
             Err(TransportError::SessionGone { .. }) => {
@@ -84,7 +84,7 @@ pub(crate) async fn listen(
             }
             Err(error) => return error,
         }
-        cursor.pause(policy.backoff, failures).await;
+        cursor.sleep_before_reconnect(policy.backoff, failures).await;
     }
 }
 

@@ -49,8 +49,13 @@ const CONNECT_BACKOFF: Backoff =
 pub(crate) const STREAM_BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(250), max: Duration::from_secs(30) };
 
-/// Sleeps before a retry, with jitter: connections that were lost together are not reopened together.
-pub(crate) async fn pause(backoff: Backoff, retries: u32) {
+/// The bounds of a delay that an upstream sets: below the first, its clients would reconnect in a loop; above the
+/// second, one event would keep them away.
+const MIN_RETRY: Duration = Duration::from_millis(10);
+const MAX_RETRY: Duration = Duration::from_secs(5 * 60);
+
+/// Sleeps before a reconnect, with jitter: connections that were lost together are not reopened together.
+pub(crate) async fn sleep_before_reconnect(backoff: Backoff, retries: u32) {
     let random = getrandom::u64().unwrap_or_default();
     sleep(backoff.jittered(retries.into(), random)).await;
 }
@@ -376,9 +381,18 @@ impl StreamCursor {
         self.last_event_id.is_some()
     }
 
-    /// Sleeps before the next attempt: as long as the upstream demands, else as long as `backoff` says.
-    pub(crate) async fn pause(&self, backoff: Backoff, failures: u32) {
-        pause(Backoff { first: self.retry.unwrap_or(backoff.first), ..backoff }, failures).await;
+    /// Sleeps before the next attempt, by the backoff that the upstream sets, or by `backoff`.
+    pub(crate) async fn sleep_before_reconnect(&self, backoff: Backoff, failures: u32) {
+        sleep_before_reconnect(self.backoff(backoff), failures).await;
+    }
+
+    /// The backoff that starts at the `retry` of the upstream, which no delay is shorter than. Without `retry`, this is
+    /// `default`.
+    fn backoff(&self, default: Backoff) -> Backoff {
+        self.retry.map_or(default, |retry| {
+            let first = retry.clamp(MIN_RETRY, MAX_RETRY);
+            Backoff { first, max: default.max.max(first) }
+        })
     }
 }
 
@@ -428,7 +442,7 @@ impl ResponseStream {
         if self.resumes > MAX_RESUMES {
             return Err(error);
         }
-        self.cursor.pause(STREAM_BACKOFF, self.resumes - 1).await;
+        self.cursor.sleep_before_reconnect(STREAM_BACKOFF, self.resumes - 1).await;
         let resumed = self.session.open_stream(session, &self.cursor).await?;
         (self.events, self.connection) = resumed;
         Ok(())
@@ -437,5 +451,32 @@ impl ResponseStream {
     /// Ends the stream after the response, and keeps the connection if possible.
     pub(crate) async fn finish(self) {
         self.session.retire(self.events.into_body(), self.connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{STREAM_BACKOFF, StreamCursor};
+    use crate::http::sse::SseEvent;
+
+    #[test]
+    fn no_delay_is_shorter_than_the_upstream_demands() {
+        for (retry, delays) in [
+            (None, [250, 500, 30_000]),
+            (Some(1_000), [1_000, 2_000, 30_000]),
+            (Some(20_000), [20_000, 30_000, 30_000]),
+            (Some(60_000), [60_000, 60_000, 60_000]),
+            (Some(u64::MAX), [300_000, 300_000, 300_000]),
+            (Some(0), [10, 20, 20_480]),
+        ] {
+            let mut cursor = StreamCursor::default();
+            let retry_event = retry.map(Duration::from_millis);
+            cursor.advance(&SseEvent { retry: retry_event, ..SseEvent::default() });
+            let backoff = cursor.backoff(STREAM_BACKOFF);
+            let taken = [0, 1, 11].map(|failures| backoff.delay(failures));
+            assert_eq!(taken, delays.map(Duration::from_millis), "{retry:?}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use http::{Response, StatusCode};
 use super::{
     accept::Accepts,
     body::{Body, EventSource, EventStream, event},
-    call_limits::TooMany,
+    caller_limits::TooMany,
     coarse_timer::CoarseDeadline,
     connections::StandingStream,
     event_log::EventLog,

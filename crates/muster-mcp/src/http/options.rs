@@ -70,11 +70,11 @@ pub struct HttpOptions {
     /// The threads that serve connections.
     pub threads: ThreadPool,
     /// How long pending requests may take at shutdown.
-    pub grace: Duration,
-    /// Notified to end the grace period early.
-    pub hasten: Arc<Notify>,
+    pub drain_timeout: Duration,
+    /// Notified to cut off pending requests without waiting for the drain timeout.
+    pub skip_drain: Arc<Notify>,
     /// Called before requests are cut off.
-    pub on_cut: Arc<dyn Fn() + Send + Sync>,
+    pub before_cut_off: Arc<dyn Fn() + Send + Sync>,
     /// The interval of keep-alive comments on event streams.
     pub keep_alive: Duration,
     /// How long a legacy session may be idle.
@@ -111,9 +111,9 @@ impl Default for HttpOptions {
             }),
             connections: Arc::default(),
             threads: ThreadPool::default(),
-            grace: Duration::from_secs(10),
-            hasten: Arc::default(),
-            on_cut: Arc::new(|| ()),
+            drain_timeout: Duration::from_secs(10),
+            skip_drain: Arc::default(),
+            before_cut_off: Arc::new(|| ()),
             keep_alive: Duration::from_secs(15),
             session_idle: Duration::from_secs(30 * 60),
             max_sessions: 10_000,
@@ -135,7 +135,7 @@ impl fmt::Debug for HttpOptions {
             .field("guard", &self.guard)
             .field("replica", &self.replica)
             .field("pages", &self.pages)
-            .field("grace", &self.grace)
+            .field("drain_timeout", &self.drain_timeout)
             .field("keep_alive", &self.keep_alive)
             .field("session_idle", &self.session_idle)
             .field("max_sessions", &self.max_sessions)

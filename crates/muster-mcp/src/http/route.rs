@@ -21,7 +21,7 @@ use super::{
     App, Local,
     accept::{Accepts, accepts, is_json, is_plain_get},
     body::{Body, EventStream},
-    call_limits::CallerKey,
+    caller_limits::CallerKey,
     coarse_timer::within,
     connections::Busy,
     cors::AllowedOrigin,

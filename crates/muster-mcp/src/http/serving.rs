@@ -10,22 +10,21 @@ use std::{
 use muster_core::{
     backend::{ResourceOperation, boxed},
     call::Caller,
-    json::Raw,
     request::Request,
 };
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
-    App, ORPHAN_TIMEOUT, call_limits::CallPlace, replica_sessions::ShareError,
+    App, ORPHAN_TIMEOUT, caller_limits::CallPlace, replica_sessions::ShareError,
     sessions::HttpSession,
 };
 use crate::{
     client_channel::ClientChannel,
     incoming::ValidRequest,
     model::{DecodedRequest, Method},
+    reply_to::ReplyTo,
     server::RpcResponse,
-    version::Era,
     wire::{RpcError, code},
 };
 
@@ -39,7 +38,7 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Option<RpcResponse>> + Send>>;
 /// A request that is being served. Dropping it cancels a modern request; a legacy one becomes an orphan.
 pub(super) struct Serving {
     app: Arc<App>,
-    request: CutRequest,
+    reply_to: ReplyTo,
     future: Option<ResponseFuture>,
     /// The session of a legacy request.
     session: Option<Arc<HttpSession>>,
@@ -48,37 +47,15 @@ pub(super) struct Serving {
     is_listening: bool,
 }
 
-/// The parts of a request that its error response needs when it is cut off.
-pub(super) struct CutRequest {
-    id: Raw,
-    era: Era,
-}
-
-impl CutRequest {
-    pub(super) fn of(request: &ValidRequest) -> Self {
-        Self { id: request.id.clone(), era: request.era }
-    }
-
-    /// The error for a request that the shutdown cut off.
-    pub(super) fn response(&self) -> RpcResponse {
-        let error = RpcError::new(code::INTERNAL_ERROR, CUT_OFF);
-        RpcResponse::error(self.era, Some(&self.id), error)
-    }
-
-    /// The error for a request whose changes of the session could not be shared with other replicas.
-    fn not_shared(&self, error: &ShareError) -> RpcResponse {
-        let error = match error {
-            ShareError::Store(error) => {
-                RpcError::new(code::INTERNAL_ERROR, format!("{error}; try again"))
-            }
-            other => RpcError::new(code::INVALID_PARAMS, other.to_string()),
-        };
-        RpcResponse::error(self.era, Some(&self.id), error)
+/// The error for a request whose changes of the session could not be shared with other replicas.
+fn not_shared(error: &ShareError) -> RpcError {
+    match error {
+        ShareError::Store(error) => {
+            RpcError::new(code::INTERNAL_ERROR, format!("{error}; try again"))
+        }
+        other => RpcError::new(code::INVALID_PARAMS, other.to_string()),
     }
 }
-
-const CUT_OFF: &str = "the gateway is shutting down and cut off this request: it may have been carried out in part; \
-                       repeat it only if that does no harm";
 
 impl Serving {
     pub(super) fn modern(
@@ -87,7 +64,7 @@ impl Serving {
         channel: Arc<ClientChannel>,
         request: ValidRequest,
     ) -> Self {
-        let (cut, serving) = (CutRequest::of(&request), Arc::clone(&app));
+        let (reply_to, serving) = (ReplyTo::of(&request), Arc::clone(&app));
         let is_listening = request.method == Method::Listen;
         let listener = is_listening.then(|| app.listeners.open(&caller, &app.draining));
         let future = async move {
@@ -95,7 +72,7 @@ impl Serving {
             Some(serving.server.serve(&caller, channel, shutdown, request).await)
         };
         let future: Option<ResponseFuture> = Some(Box::pin(future));
-        Self { app, request: cut, future, session: None, call: None, is_listening }
+        Self { app, reply_to, future, session: None, call: None, is_listening }
     }
 
     pub(super) fn legacy(
@@ -105,11 +82,11 @@ impl Serving {
         channel: Arc<ClientChannel>,
         request: ValidRequest,
     ) -> Self {
-        let cut = CutRequest::of(&request);
+        let reply_to = ReplyTo::of(&request);
         let future = serve_in_session(Arc::clone(app), session, caller, channel, request);
         let (app, session) = (Arc::clone(app), Some(Arc::clone(session)));
         let future: Option<ResponseFuture> = Some(Box::pin(future));
-        Self { app, request: cut, future, session, call: None, is_listening: false }
+        Self { app, reply_to, future, session, call: None, is_listening: false }
     }
 
     /// Counts the request as a call until it ends.
@@ -125,7 +102,7 @@ impl Serving {
 
     /// The id of the request.
     pub(super) fn request_id(&self) -> &RawValue {
-        &self.request.id
+        &self.reply_to.id
     }
 
     /// Cancels the request, even if it belongs to a session.
@@ -138,7 +115,7 @@ impl Serving {
         let response = match future.as_mut().poll(cx) {
             Poll::Ready(response) => response,
             Poll::Pending if self.app.is_cut.load(Ordering::Acquire) => {
-                Some(self.request.response())
+                Some(self.reply_to.cut_off())
             }
             Poll::Pending => return Poll::Pending,
         };
@@ -159,14 +136,15 @@ pub(super) fn serve_in_session(
     let running = session.start(&request.id);
     let caller = session.caller(caller);
     let method = request.method;
-    let cut = app
+    let shared_reply = app
         .replica_sessions
         .is_some()
-        .then(|| (CutRequest::of(&request), subscribed_resource(&request)));
+        .then(|| (ReplyTo::of(&request), subscribed_resource(&request)));
     async move {
         let serving = app.server.serve(&caller, channel, &app.draining, request);
         let response = running.token.run_until_cancelled(serving).await;
-        let (Some(shared), Some((request, subscribed))) = (&app.replica_sessions, cut) else {
+        let (Some(shared), Some((reply_to, subscribed))) = (&app.replica_sessions, shared_reply)
+        else {
             return response;
         };
         let session = &running.session;
@@ -178,13 +156,13 @@ pub(super) fn serve_in_session(
                 // The client will not use the session.
                 app.sessions.end(&session.id);
             }
-            return Some(request.not_shared(&error));
+            return Some(reply_to.error(not_shared(&error)));
         } else if let Some(uri) = subscribed
             && response.as_ref().is_some_and(|response| response.code().is_none())
             && !session.state.all_subscriptions().contains(&uri)
         {
             // Another request found no room for its subscription, and this one was undone as well.
-            return Some(request.not_shared(&ShareError::TooManySubscriptions));
+            return Some(reply_to.error(not_shared(&ShareError::TooManySubscriptions)));
         }
         response
     }

@@ -10,7 +10,7 @@ use muster_core::shared::SharedState;
 
 use super::{
     WallClock,
-    call_limits::{CallerKey, TooMany},
+    caller_limits::{CallerKey, TooMany},
     replica_sessions::digest,
 };
 use crate::lock::Lock;

@@ -18,7 +18,7 @@ use muster_core::{backend::boxed, call::Caller, credentials::Peer};
 use super::{
     App,
     body::{Body, EventSource, EventStream, event},
-    call_limits::{CallPlace, CallerKey, TooMany},
+    caller_limits::{CallPlace, CallerKey, TooMany},
     connections::StandingStream,
     responses,
     route::{cancelled_id, malformed_message},
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     client_channel::Outbox,
     incoming::{IncomingRequest, ValidRequest},
+    reply_to::ReplyTo,
     server::RpcResponse,
     wire::{Message, RpcError, code},
 };
@@ -189,13 +190,13 @@ fn start(
     let channel = request.channel(Some(&session.state), Outbox::Shared(out.clone()));
     let counter = call.as_ref().map(|place| place.counter(app.shared_limits.as_ref()));
     let channel = Arc::new(channel.counting(counter));
-    let cut_request = serving::CutRequest::of(&request);
+    let reply_to = ReplyTo::of(&request);
     let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
     let cut = app.cut.clone();
     app.tasks.spawn(boxed(async move {
         let response = match cut.run_until_cancelled(serving).await {
             Some(response) => response,
-            None => Some(cut_request.response()),
+            None => Some(reply_to.cut_off()),
         };
         if let Some(response) = response {
             // The client may be gone.

@@ -63,9 +63,9 @@ async fn ends_open_streams(mut server: Running) {
 }
 
 #[tokio::test]
-async fn shutdown_cuts_off_calls_after_the_grace_period_and_answers_them() {
-    let grace = Duration::from_millis(100);
-    for server in both(HttpOptions { grace, ..HttpOptions::default() }).await {
+async fn shutdown_cuts_off_calls_after_the_drain_timeout_and_answers_them() {
+    let drain_timeout = Duration::from_millis(100);
+    for server in both(HttpOptions { drain_timeout, ..HttpOptions::default() }).await {
         cuts_off_calls(server).await;
     }
 }

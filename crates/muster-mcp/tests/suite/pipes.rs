@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use muster_core::{call::Caller, request::Change};
 use muster_mcp::{
+    http::DrainOutcome,
     server::Server,
-    stdio::{Input, Output, serve},
+    stdio::{Input, Output, Shutdown, serve_until},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -27,7 +28,8 @@ struct Pipes {
     input: Option<OwnedWriteHalf>,
     fake: Arc<Fake>,
     journal: Journal,
-    serving: JoinSet<()>,
+    shutdown: Shutdown,
+    serving: JoinSet<DrainOutcome>,
 }
 
 impl Pipes {
@@ -36,15 +38,16 @@ impl Pipes {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (back, other) = UnixStream::pair().unwrap();
         let server = Server::new(Arc::<Fake>::clone(&fake));
-        let mut serving = JoinSet::new();
+        let (shutdown, mut serving) = (Shutdown::default(), JoinSet::new());
+        let stop = shutdown.clone();
         serving.spawn(async move {
-            serve(server, Caller::local(), Input::Socket(theirs), Output::Socket(other))
-                .await
-                .unwrap();
+            let pipes = (Input::Socket(theirs), Output::Socket(other));
+            serve_until(server, Caller::local(), pipes, stop).await.unwrap()
         });
         let (read, _) = back.into_split();
         let (_, write) = ours.into_split();
-        Self { lines: BufReader::new(read).lines(), input: Some(write), fake, journal, serving }
+        let (lines, input) = (BufReader::new(read).lines(), Some(write));
+        Self { lines, input, fake, journal, shutdown, serving }
     }
 
     async fn send(&mut self, message: &Value) {
@@ -71,8 +74,8 @@ impl Pipes {
         soon(self.journal.recv()).await.unwrap()
     }
 
-    async fn left(&mut self) {
-        soon(self.serving.join_next()).await.unwrap().unwrap();
+    async fn left(&mut self) -> DrainOutcome {
+        soon(self.serving.join_next()).await.unwrap().unwrap()
     }
 }
 
@@ -170,5 +173,33 @@ async fn cancelled_calls_are_dropped() {
     pipes.send(&request(1, "tools/call", &call("slow"))).await;
     assert_eq!(pipes.journal().await, "began slow");
     pipes.send(&json!({"method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    assert_eq!(pipes.journal().await, "dropped slow");
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_pending_calls() {
+    let mut pipes = Pipes::new();
+    pipes.send(&request(1, "tools/call", &call("two_parts"))).await;
+    assert_eq!(pipes.journal().await, "began two_parts");
+    pipes.shutdown.drain.cancel();
+    assert_eq!(pipes.receive().await["params"]["progress"], 1);
+    pipes.fake.finish.notify_one();
+    assert_eq!(pipes.receive().await["params"]["progress"], 2);
+    assert_eq!(pipes.receive().await["result"]["content"][0]["text"], "done");
+    assert_eq!(pipes.left().await, DrainOutcome::Finished);
+}
+
+#[tokio::test]
+async fn a_shutdown_cuts_off_and_answers_what_does_not_finish() {
+    let mut pipes = Pipes::new();
+    pipes.send(&request(1, "tools/call", &call("slow"))).await;
+    assert_eq!(pipes.journal().await, "began slow");
+    pipes.shutdown.drain.cancel();
+    pipes.shutdown.cut_off.cancel();
+    let answer = pipes.receive().await;
+    assert_eq!(answer["id"], 1);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("the gateway is shutting down and cut off this request"), "{answer}");
+    assert_eq!(pipes.left().await, DrainOutcome::CutOff);
     assert_eq!(pipes.journal().await, "dropped slow");
 }

@@ -1,6 +1,6 @@
 //! The control channel between the runner and mock processes, which muster starts.
 //!
-//! The mock connects to the runner's port, which is in its file, introduces itself, and then reads one change
+//! The mock connects to the port that its configuration file names, sends its name, and then reads one command
 //! per line. This is how a step kills a server that muster started, or injects faults into it.
 
 use std::{collections::BTreeMap, io, net::Ipv4Addr, sync::Arc, time::Duration};

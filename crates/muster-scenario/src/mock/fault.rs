@@ -9,7 +9,7 @@ use crate::duration;
 /// A fault and how often it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// How.
+    /// What goes wrong.
     pub kind: FaultKind,
     /// How many responses it affects; `None` for all.
     pub times: Option<u32>,
@@ -20,7 +20,7 @@ pub struct Fault {
 pub enum FaultKind {
     /// The response is late.
     Delay(Duration),
-    /// The connection is reset; a process dies.
+    /// The connection is reset; a `stdio` server exits.
     Reset,
     /// The response is not a valid message.
     Garbage,
@@ -28,7 +28,7 @@ pub enum FaultKind {
     Half,
     /// There is no response.
     Hang,
-    /// The server responds with this HTTP status; a process with an error.
+    /// The server responds with this HTTP status; a `stdio` server with an error.
     Status(u16),
 }
 

@@ -96,7 +96,7 @@ fn in_zone(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
 
 fn formatted(state: &RenderState<'_>, format: &[u8], date: &Value, zone: &str) -> EvalResult {
     let zone = if zone == "Local" { local(state) } else { Zone::named(zone).unwrap_or(Zone::Utc) };
-    // Formatting compares each position of the layout with every chunk.
+    // Formatting searches for every layout element at each position of the layout.
     state.charge_scan(format.len().saturating_mul(32))?;
     state.text(layout::format(&moment(state, date).within(zone), format))
 }

@@ -14,11 +14,12 @@ mod over_http;
 mod readiness;
 mod replicas;
 mod setup_checks;
+mod shutdown;
 mod state;
 mod surfaces;
 mod telemetry;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use muster_auth::{access::directory::AccessDirectory, server::AuthServer};
 use muster_client::{
@@ -26,16 +27,16 @@ use muster_client::{
     secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, ServeTransport};
-use muster_core::{call::Caller, policy::DestructiveTools, request::ServerInfo};
+use muster_core::{policy::DestructiveTools, request::ServerInfo};
 use muster_engine::{
     engine::{Engine, EngineOptions},
     store::{ConfigStore, Files},
+    timing::EngineTiming,
 };
 use muster_exec::{descriptors, detached, launcher::Launcher};
 use muster_mcp::{
     http::{ConnectionThreads, DrainOutcome, ThreadPool},
     server::Server,
-    stdio::{self, Input, Output},
 };
 use muster_mcp_client::McpConnector;
 use tokio::net::TcpListener;
@@ -51,7 +52,8 @@ pub(crate) use self::{
 };
 use self::{
     kubernetes::ClusterMode,
-    over_http::{HttpGateway, StopSignals},
+    over_http::HttpGateway,
+    shutdown::StopSignals,
     state::GatewayState,
     surfaces::{dispatcher, fronts, surface},
     telemetry::GatewayTelemetry,
@@ -136,7 +138,7 @@ async fn serve(
     threads: ThreadPool,
 ) -> Result<DrainOutcome, CommandError> {
     let stop_requested = process::stop_requested();
-    let hastened = process::stop_requested_times(2);
+    let skip_drain = process::stop_requested_times(2);
     let settings = Arc::clone(&files.settings);
     let Some(mut cluster) = ClusterMode::of(&settings).await? else {
         return Ok(DrainOutcome::Finished);
@@ -172,7 +174,10 @@ async fn serve(
         telemetry: telemetry.clone(),
         replica: replica.as_ref().map(replicas::link),
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
-        timing: cluster.timing(),
+        timing: EngineTiming {
+            check_interval: cluster.check_interval(),
+            ..EngineTiming::default()
+        },
         executions: cluster.executions(),
         ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root(), &settings))
     };
@@ -185,7 +190,11 @@ async fn serve(
     let fronts = fronts(args.surface, &identity, surface, parts, state.path(), replica.as_ref());
     let server = Server::new(fronts.agents);
     let served = match listener {
-        Listener::Stdio => serve_stdio(server, access_rules::pipe(mode)).await,
+        Listener::Stdio => {
+            let drain = Duration::from_secs(aggregator.drain_timeout.into());
+            let signals = StopSignals { stop: stop_requested, skip_drain };
+            shutdown::serve_stdio(server, access_rules::pipe(mode), &engine, drain, signals).await
+        }
         Listener::Http(listeners) => {
             let gateway = HttpGateway {
                 args,
@@ -201,7 +210,7 @@ async fn serve(
                 threads,
                 upstream: connector.open_connections(),
             };
-            let signals = StopSignals { stop: stop_requested, hasten: hastened };
+            let signals = StopSignals { stop: stop_requested, skip_drain };
             let served =
                 gateway.serve(access, (server, fronts.console), listeners, &mut state, signals);
             Box::pin(served).await?
@@ -280,13 +289,4 @@ async fn listener(
             Ok(Listener::Http(listeners))
         }
     }
-}
-
-async fn serve_stdio(server: Server, caller: Caller) -> io::Result<DrainOutcome> {
-    let (input, output) = (Input::standard()?, Output::standard()?);
-    tokio::select! {
-        served = stdio::serve(server, caller, input, output) => served?,
-        () = process::stop_requested() => (),
-    }
-    Ok(DrainOutcome::Finished)
 }

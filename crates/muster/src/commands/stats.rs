@@ -9,7 +9,7 @@ use crate::{error::CommandError, process};
 
 /// Count the calls of tools, with errors and durations
 ///
-/// Counts the calls in the history of the gateway, also those of earlier runs. `muster top` shows the
+/// Counts the calls in the history of the gateway, including those of earlier runs. `muster top` shows the
 /// running gateway.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,7 +24,7 @@ pub(crate) struct Stats {
     gateway: GatewayArgs,
 }
 
-/// The number of tools to request, which is the maximum of a reply.
+/// The number of tools to request: the maximum that the gateway returns.
 const MAX_TOOLS: usize = 1_000;
 
 pub(crate) fn run(args: &Stats) -> Result<ExitCode, CommandError> {

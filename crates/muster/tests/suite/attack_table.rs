@@ -152,7 +152,7 @@ const ATTACKS: &[(&str, &[&str])] = &[
         "one caller takes every call, with a new session for each",
         &[
             "muster-mcp/tests/suite/legacy.rs::calls_of_one_caller_are_limited",
-            "muster-mcp/src/http/call_limits.rs::operators_are_counted_apart_from_agents",
+            "muster-mcp/src/http/caller_limits.rs::operators_are_counted_apart_from_agents",
         ],
     ),
     (

@@ -39,9 +39,11 @@ struct Served {
 }
 
 fn folder(drain_timeout: u16) -> Folder {
-    let config = format!(
-        "aggregator: {{port: 0, drainTimeout: {drain_timeout}}}\nclis: {{bundled: none}}\n"
-    );
+    folder_with(&format!("port: 0, drainTimeout: {drain_timeout}"))
+}
+
+fn folder_with(aggregator: &str) -> Folder {
+    let config = format!("aggregator: {{{aggregator}}}\nclis: {{bundled: none}}\n");
     let folder = Folder::new(&[("config.yaml", &config), ("log", "")]);
     for name in ["clis", "workflows"] {
         fs::create_dir(folder.file(name)).unwrap();
@@ -181,6 +183,36 @@ fn calls_that_outlast_the_drain_timeout_are_answered() {
     let answer = read(call);
     assert!(answer.contains("the gateway is shutting down and cut off this request"), "{answer}");
     assert_eq!(served.exit_code(), Some(5));
+}
+
+#[test]
+fn calls_over_pipes_are_finished_or_cut_off_and_answered() {
+    let cut_off = "the gateway is shutting down and cut off this request";
+    for (drain_timeout, signals, written, expected, code) in [
+        (600, &[Signal::TERM][..], Some("the answer"), "the answer", 0),
+        (600, &[Signal::TERM, Signal::INT], None, cut_off, 5),
+        (0, &[Signal::TERM], None, cut_off, 5),
+    ] {
+        let folder = folder_with(&format!("transport: stdio, drainTimeout: {drain_timeout}"));
+        let words = ["serve", "--silent", "--config-path", ".", "--state-path", "state"];
+        let mut client = folder.serve_by(MUSTER, &words);
+        client.initialize();
+        let call = |tool: &str, arguments: Value| json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}});
+        let held = client.send("tools/call", call("cli_hold", held_script(&folder)));
+        while fs::read_to_string(folder.file("log")).unwrap().is_empty() {
+            let asked = client.send("tools/call", call("core_stats", json!({})));
+            client.receive_answer_line(asked);
+        }
+        for signal in signals {
+            kill_process(Pid::from_child(&client.child), *signal).unwrap();
+        }
+        if let Some(text) = written {
+            fs::write(folder.file("pipe"), text).unwrap();
+        }
+        let answer = client.receive_answer_line(held);
+        assert!(answer.contains(expected), "{answer}");
+        assert_eq!(client.child.wait().unwrap().code(), Some(code), "{drain_timeout}");
+    }
 }
 
 #[test]

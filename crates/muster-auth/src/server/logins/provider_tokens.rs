@@ -44,7 +44,7 @@ impl Inner {
             return Ok(login);
         }
         let id = login.id.clone();
-        match self.single_flight_refresh(login, |tokens, now| tokens.is_fresh(now)).await {
+        match self.refresh_stale_tokens(login, |tokens, now| tokens.is_fresh(now)).await {
             Ok(login) => Ok(login),
             Err(ProviderError::Refused(code)) => {
                 tracing::info!("a login is ended because the identity provider refused it: {code}");
@@ -58,9 +58,9 @@ impl Inner {
         }
     }
 
-    /// Refreshes the provider's tokens, unless another caller has done so. Runs in a spawned task, because the caller
-    /// may be cancelled: the tokens that replace a used refresh token must be stored.
-    async fn single_flight_refresh(
+    /// Refreshes the provider's tokens as single flight, unless another caller has done so. Runs in a spawned task,
+    /// because the caller may be cancelled: the tokens that replace a used refresh token must be stored.
+    async fn refresh_stale_tokens(
         self: &Arc<Self>,
         login: Login,
         is_fresh: IsFresh,
@@ -180,7 +180,7 @@ impl IdTokenSource for LoginIdTokens {
             let tokens = &login.provider_tokens;
             if tokens.fresh_id_token(inner.clock.now()).is_none() && tokens.refresh.is_some() {
                 let is_fresh: IsFresh = |tokens, now| tokens.fresh_id_token(now).is_some();
-                match inner.single_flight_refresh(login, is_fresh).await {
+                match inner.refresh_stale_tokens(login, is_fresh).await {
                     Ok(refreshed) => login = refreshed,
                     Err(err @ ProviderError::Unavailable(_)) => {
                         tracing::warn!("cannot refresh an ID token: {err}");

@@ -107,7 +107,7 @@ impl Provider {
         let expected = ExpectedClaims { issuer: &self.config.issuer, audiences, nonce, now };
         keys.verify(token, &expected).await.map_err(|err| match err {
             JwksError::Token(reason) => untrusted(&reason.to_string()),
-            JwksError::Fetch(_) | JwksError::Malformed | JwksError::FailedBefore => {
+            JwksError::Fetch(_) | JwksError::Malformed | JwksError::BackingOff => {
                 ProviderError::Unavailable(err.to_string())
             }
         })

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     handle::Handle,
-    principals::{OwnerStanding, protected_server},
+    user_connections::{OwnerStanding, protected_server},
     view::ServerEntry,
 };
 
@@ -78,7 +78,7 @@ fn server(handle: &Handle, caller: &Caller, entry: &ServerEntry) -> ServerAuthSt
     let server = protected_server(entry);
     let method = AuthMethod::of(&server.auth);
     let sso = method.is_silent();
-    let standing = handle.principals.standing(&caller.owner(), &name);
+    let standing = handle.user_connections.standing(&caller.owner(), &name);
     let status = match (entry.status.condition, &standing) {
         (ServerCondition::Unreachable, _) => LoginState::Unreachable,
         (_, OwnerStanding::Connected { .. }) => LoginState::Connected,
@@ -90,7 +90,7 @@ fn server(handle: &Handle, caller: &Caller, entry: &ServerEntry) -> ServerAuthSt
         (ServerCondition::Failed, _) => LoginState::Failed,
         _ => LoginState::Disconnected,
     };
-    let logins = handle.principals.logins().filter(|_| status.wants_login());
+    let logins = handle.user_connections.logins().filter(|_| status.wants_login());
     let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
     // Until single sign-on has been tried, a login at this server would be pointless.
     let has_tool = status.wants_login() && !(sso && status == LoginState::AuthRequired);

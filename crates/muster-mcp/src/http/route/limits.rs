@@ -5,7 +5,7 @@ use muster_core::call::Caller;
 
 use super::{
     super::{
-        call_limits::{CallPlace, CallerKey},
+        caller_limits::{CallPlace, CallerKey},
         responses,
     },
     Refusal, Router,

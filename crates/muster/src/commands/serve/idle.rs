@@ -1,13 +1,10 @@
-//! Ending a gateway: when it is idle, or at once if its operator does not want to wait for calls in flight.
+//! The idle timeout, which shuts down a gateway that nobody uses.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use muster_engine::{engine::Engine, state_folder::StateFolder};
 use muster_mcp::http::ConnectionCounter;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 /// The bounds of the polling interval.
 const SHORTEST: Duration = Duration::from_millis(50);
@@ -36,14 +33,4 @@ pub(super) async fn until_idle(
         }
     }
     tracing::info!("nobody has used the gateway for {} seconds", timeout.as_secs());
-}
-
-/// Waits for `hastened`, then cuts off the calls in flight. Never returns.
-pub(super) async fn hasten_after(
-    hastened: impl Future<Output = ()>,
-    hasten: &Notify,
-) -> Infallible {
-    hastened.await;
-    hasten.notify_one();
-    std::future::pending().await
 }

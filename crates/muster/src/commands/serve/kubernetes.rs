@@ -1,6 +1,6 @@
 //! `kubernetes: true`: reads definitions from the resources of a cluster.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use muster_config::settings::Settings;
 use muster_core::secret_source::SecretSource;
@@ -8,7 +8,6 @@ use muster_engine::{
     engine::Engine,
     execution_store::ExecutionStore,
     store::{ConfigStore, Files},
-    supervisor::Timing,
 };
 #[cfg(feature = "kubernetes")]
 use {
@@ -16,7 +15,7 @@ use {
     muster_client::env_vars,
     muster_config::kinds::DefinitionKind,
     muster_kube::{Cluster, ClusterAccess, ClusterEnvironment},
-    std::{path::PathBuf, time::Duration},
+    std::path::PathBuf,
 };
 
 use crate::error::CommandError;
@@ -73,11 +72,10 @@ impl ClusterMode {
         }
     }
 
-    /// The intervals of the engine. In a cluster, servers are health-checked, so that their status does not claim that
+    /// The interval of health checks of servers. In a cluster they are checked, so that their status does not claim that
     /// a dead server is connected.
-    pub(super) fn timing(&self) -> Timing {
-        let check_interval = self.cluster.as_ref().map(|_| CHECK_INTERVAL);
-        Timing { check_interval, ..Timing::default() }
+    pub(super) fn check_interval(&self) -> Option<Duration> {
+        self.cluster.as_ref().map(|_| CHECK_INTERVAL)
     }
 
     /// The secrets of the cluster, used instead of those in files.
@@ -160,8 +158,8 @@ impl ClusterMode {
     }
 
     /// Returns the default intervals.
-    pub(super) fn timing(&self) -> Timing {
-        Timing::default()
+    pub(super) fn check_interval(&self) -> Option<Duration> {
+        None
     }
 
     /// Always `None`, because there is no cluster.

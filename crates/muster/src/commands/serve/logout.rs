@@ -8,7 +8,7 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Authenticator, Peer, WebPages},
 };
-use muster_engine::principals::Principals;
+use muster_engine::user_connections::UserConnections;
 
 const EVERYTHING: &str = "/user-tokens";
 const ONE: &str = "/auth/";
@@ -16,7 +16,7 @@ const ONE: &str = "/auth/";
 /// The two pages. They require the same credentials as the endpoint.
 pub(super) struct Logout {
     pub(super) guard: Arc<dyn Authenticator>,
-    pub(super) principals: Arc<Principals>,
+    pub(super) user_connections: Arc<UserConnections>,
 }
 
 impl fmt::Debug for Logout {
@@ -46,11 +46,11 @@ impl WebPages for Logout {
                 Err(refusal) => return refusal,
             };
             let Some(server) = server(request.uri().path()) else {
-                self.principals.log_out_everywhere(&caller).await;
+                self.user_connections.log_out_everywhere(&caller).await;
                 return empty(StatusCode::NO_CONTENT);
             };
             // Do not check whether the server exists: the caller is logged out of an unknown server anyway.
-            self.principals.log_out(&caller, &server).await;
+            self.user_connections.log_out(&caller, &server).await;
             empty(StatusCode::NO_CONTENT)
         })
     }

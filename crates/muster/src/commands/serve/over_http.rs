@@ -32,6 +32,7 @@ use super::{
     readiness::{Readiness, pending_reason},
     replicas,
     setup_checks::DirectoryChecks,
+    shutdown::{self, StopSignals},
     state::GatewayState,
 };
 use crate::{access_rules::AccessRules, error::CommandError, listen, log::LogFormat};
@@ -53,22 +54,15 @@ pub(super) struct HttpGateway<'a> {
     pub(super) upstream: OpenConnections,
 }
 
-/// The user's requests to stop the gateway.
-pub(super) struct StopSignals<S, H> {
-    pub(super) stop: S,
-    /// The second request, which cuts off the calls in flight.
-    pub(super) hasten: H,
-}
-
 impl HttpGateway<'_> {
     /// Serves clients, and the console by its own front, until the gateway is stopped or idle.
-    pub(super) async fn serve<S: Future<Output = ()>, H: Future<Output = ()>>(
+    pub(super) async fn serve<S: Future<Output = ()>, K: Future<Output = ()>>(
         self,
         access: AccessRules,
         (server, console): (Server, Arc<Front>),
         listeners: Vec<TcpListener>,
         state: &mut GatewayState,
-        signals: StopSignals<S, H>,
+        signals: StopSignals<S, K>,
     ) -> Result<std::io::Result<DrainOutcome>, CommandError> {
         let Self { args, logins, replica, engine, .. } = self;
         // Write the operator file before publishing that the gateway is up. It is removed when it is dropped.
@@ -99,7 +93,8 @@ impl HttpGateway<'_> {
         if let Some(console) = console {
             options.pages.push(Arc::new(console));
         }
-        let (hasten, connections) = (Arc::clone(&options.hasten), Arc::clone(&options.connections));
+        let skip_drain = Arc::clone(&options.skip_drain);
+        let connections = Arc::clone(&options.connections);
         let idle = idle::until_idle(args.idle_timeout, &connections, state.folder(), engine);
         let stop = until_either(signals.stop, idle, engine);
         Ok(tokio::select! {
@@ -107,7 +102,7 @@ impl HttpGateway<'_> {
             never = logins::keep_up(logins, lists, engine.view()) => match never {},
             never = replicas::keep_up(replica.map(|replica| &**replica)) => match never {},
             never = recent.publish() => match never {},
-            never = idle::hasten_after(signals.hasten, &hasten) => match never {},
+            never = shutdown::notify_after(signals.skip_drain, &skip_drain) => match never {},
         })
     }
 
@@ -120,8 +115,8 @@ impl HttpGateway<'_> {
             health: Arc::new(move || health(&view, waiting.as_ref(), sharing.as_deref())),
             ready: Arc::new(move || readiness.check()),
             replica: replica.map(replicas::link),
-            grace: Duration::from_secs(settings.aggregator.drain_timeout.into()),
-            on_cut: engine.interrupter(),
+            drain_timeout: Duration::from_secs(settings.aggregator.drain_timeout.into()),
+            before_cut_off: engine.interrupter(),
             threads: self.threads.clone(),
             concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
             calls_per_second: settings.aggregator.limits.calls_per_second.into(),
@@ -134,8 +129,8 @@ impl HttpGateway<'_> {
             options.pages.push(Arc::new(client.pages()));
         }
         if logins.is_some() {
-            let principals = engine.principals();
-            options.pages.push(Arc::new(Logout { guard, principals }));
+            let user_connections = engine.user_connections();
+            options.pages.push(Arc::new(Logout { guard, user_connections }));
         }
         options
     }
@@ -156,7 +151,7 @@ impl HttpGateway<'_> {
             Some(replica) => sessions.shared_in(Arc::clone(replica.state())),
             None => sessions,
         };
-        let calls = || Dispatcher::new(engine.state()).with_principals(engine.principals());
+        let calls = || Dispatcher::new(engine.state()).with_principals(engine.user_connections());
         let changes = calls().with_observer(telemetry.observer()).serving("console");
         let ports = ConsolePorts {
             reads: Arc::new(calls()),

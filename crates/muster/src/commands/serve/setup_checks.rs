@@ -15,14 +15,14 @@ use crate::bundled;
 /// How long findings are shown before the files are examined again. Pages refresh themselves more often.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// The checks of a configuration directory, with the findings of the last time.
+/// The checks of a configuration directory, with their last findings.
 #[derive(Debug)]
 pub(super) struct DirectoryChecks {
     root: PathBuf,
     last: Lock<Option<Examined>>,
 }
 
-/// Findings, and when they were made.
+/// Findings, and the time of the checks.
 type Examined = (Instant, Arc<[SetupFinding]>);
 
 impl DirectoryChecks {

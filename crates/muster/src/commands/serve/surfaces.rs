@@ -76,7 +76,7 @@ pub(super) fn dispatcher(
     surface: &'static str,
 ) -> Arc<Dispatcher> {
     let dispatcher = Dispatcher::new(engine.state())
-        .with_principals(engine.principals())
+        .with_principals(engine.user_connections())
         .with_observer(telemetry.observer())
         .serving(surface);
     Arc::new(dispatcher)

@@ -23,10 +23,10 @@ use crate::{
     surface::meta::{budget::Budget, projection::Projection},
 };
 
-/// The tokens of the shape of a result in which a path selects nothing: enough to correct the path.
-const SHAPE: usize = 150;
-/// The cost of the note beside an excerpt.
-const NOTE: usize = 80;
+/// The token limit of the shape that is shown when a path selects nothing: enough to correct the path.
+const SHAPE_TOKENS: usize = 150;
+/// The tokens that are reserved for the note of an excerpt.
+const NOTE_TOKENS: usize = 80;
 /// How often an excerpt is shortened until it fits: escapes may make it longer than its text.
 const MAX_ATTEMPTS: usize = 4;
 
@@ -75,7 +75,8 @@ async fn project(
                 let reply = fitting.beside_file(&spilled, false);
                 let is_error = reply.is_error.clone();
                 let excerpted = fitting.excerpted(reply, stored.clone(), &projection, stop);
-                Ok(excerpted.unwrap_or_else(|why| fitting.beside_reason(is_error, stored, why)))
+                Ok(excerpted
+                    .unwrap_or_else(|why| fitting.preview_with_reason(is_error, stored, why)))
             }
         }
     });
@@ -127,13 +128,13 @@ impl Fitting<'_> {
         reply.load_around_preview(source, &outline, items, None)?;
         match self.excerpted(reply, stored, projection, stop) {
             Ok(reply) => Ok(reply),
-            // Content beside the text is not stored yet, and must not be lost.
+            // The other content is not stored yet, and must not be lost.
             Err(why) => self.whole(source, &outline, Some(why)),
         }
     }
 
-    /// The reply with the excerpt that a projection selects, or with a preview if there is no excerpt or it does not
-    /// fit. The error says why, if neither fits.
+    /// The reply with the excerpt that a projection selects; with a preview and the reason if there is no excerpt or it
+    /// does not fit. If the preview does not fit either, the reason is the error.
     fn excerpted(
         &self,
         mut reply: FittedReply,
@@ -143,13 +144,13 @@ impl Fitting<'_> {
     ) -> Result<FittedReply, String> {
         let request = projection.request();
         let readable = stored.clone().stopped_by(stop);
-        let mut room = self.budget.0.saturating_sub(NOTE + reply.cost()).max(NOTE);
+        let mut room = self.budget.0.saturating_sub(NOTE_TOKENS + reply.cost()).max(NOTE_TOKENS);
         for _ in 0..MAX_ATTEMPTS {
             let excerpt = match readable.look(&request, room) {
                 Ok(excerpt) => excerpt,
                 Err(problem) => {
                     let why = format!("[nothing is selected: {problem}]");
-                    return self.in_place_of_excerpt(reply, stored, why);
+                    return self.fall_back_to_preview(reply, stored, why);
                 }
             };
             reply.note = Some(note(&excerpt, &stored, projection, room));
@@ -161,15 +162,15 @@ impl Fitting<'_> {
             }
             room = room * self.budget.0 / cost * 9 / 10;
         }
-        self.in_place_of_excerpt(
+        self.fall_back_to_preview(
             reply,
             stored,
             "[the selection does not fit max_tokens]".to_owned(),
         )
     }
 
-    /// The reply with a preview, and the reason why there is no excerpt.
-    fn in_place_of_excerpt(
+    /// The reply with a preview and the reason why there is no excerpt; the reason as the error if that does not fit.
+    fn fall_back_to_preview(
         &self,
         mut reply: FittedReply,
         stored: StoredOutput,
@@ -180,8 +181,9 @@ impl Fitting<'_> {
         self.previewed(reply, stored).ok_or(why)
     }
 
-    /// The reply with a preview of a file and the reason why there is no excerpt; without anything else if that does not fit.
-    fn beside_reason(
+    /// The reply with a preview of a file and the reason why there is no excerpt; with the reason only if the preview does
+    /// not fit.
+    fn preview_with_reason(
         &self,
         is_error: Option<Raw>,
         stored: StoredOutput,
@@ -212,6 +214,6 @@ fn note(excerpt: &Excerpt, stored: &StoredOutput, projection: &Projection, room:
 
 /// The shape of a result in which a path selects nothing. The caller wrote the path before it saw a result.
 fn shape(excerpt: &Excerpt, stored: &StoredOutput, room: usize) -> Option<String> {
-    let room = if excerpt.selects_nothing { SHAPE.min(room / 2) } else { return None };
+    let room = if excerpt.selects_nothing { SHAPE_TOKENS.min(room / 2) } else { return None };
     Preview::read(stored, room).ok()?.shape_within(room)
 }

@@ -17,29 +17,30 @@ use tokio::{
 };
 
 use super::{
-    Deps, NotConnected, Principals,
+    Deps, NotConnected, UserConnections,
     owner_access::{ObservedAccess, OwnerBackend},
     owner_connections::{ConnectedOffer, OwnerConnection, OwnerConnections, OwnerStanding, counts},
 };
 use crate::{
-    call_limits::LimitedBackend,
+    backend_limits::LimitedBackend,
     circuit_breaker::CircuitBreaker,
     server_logs::ServerLogs,
     server_offer,
     status::ServerStatus,
-    supervisor::{self, Timing, UnitId, UnitObserver, UnitUpdate, unit},
+    supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
+    timing::EngineTiming,
     view::{Counts, ServerEntry},
 };
 
 /// Connects a server for an owner and waits for the result. A failed connection is removed.
 pub(super) async fn connect(
-    principals: &Arc<Principals>,
+    user_connections: &Arc<UserConnections>,
     connections: &Arc<OwnerConnections>,
     entry: &ServerEntry,
     access: Arc<dyn AccessTokenSource>,
     id: u64,
 ) -> Result<Counts, NotConnected> {
-    let (deps, server, id) = (&principals.deps, &entry.server, UnitId(id));
+    let (deps, server, id) = (&user_connections.deps, &entry.server, UnitId(id));
     let (status, mut statuses) = watch::channel(ServerStatus::idle(server.spec.kind));
     let watched = ObservedAccess::new(access, connections, &server.name, id, deps.changes.clone());
     let unit_deps = unit::Deps {
@@ -48,10 +49,10 @@ pub(super) async fn connect(
             access: Arc::new(watched),
         }),
         // No health checks: each would use the token of an owner who may be idle.
-        timing: Timing { check_interval: None, ..deps.timing },
+        timing: EngineTiming { check_interval: None, ..deps.timing },
         observer: Arc::new(Observer {
             connections: Arc::downgrade(connections),
-            principals: Arc::downgrade(principals),
+            user_connections: Arc::downgrade(user_connections),
         }),
         retry: unit::Retry::ExceptLogin,
         // Only local servers write logs, and those have no logins.
@@ -106,15 +107,15 @@ impl Connector for AuthenticatedConnector {
 /// Applies the updates of an owner's unit.
 struct Observer {
     connections: Weak<OwnerConnections>,
-    principals: Weak<Principals>,
+    user_connections: Weak<UserConnections>,
 }
 
 impl UnitObserver for Observer {
     fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
-        if let (Some(connections), Some(principals)) =
-            (self.connections.upgrade(), self.principals.upgrade())
+        if let (Some(connections), Some(user_connections)) =
+            (self.connections.upgrade(), self.user_connections.upgrade())
         {
-            take_in(&connections, &principals, name, id, update);
+            take_in(&connections, &user_connections, name, id, update);
         }
         Box::pin(std::future::ready(()))
     }
@@ -122,12 +123,12 @@ impl UnitObserver for Observer {
 
 fn take_in(
     connections: &Arc<OwnerConnections>,
-    principals: &Principals,
+    user_connections: &UserConnections,
     name: &str,
     id: UnitId,
     update: UnitUpdate,
 ) {
-    let deps = &principals.deps;
+    let deps = &user_connections.deps;
     let prefix = deps.view.borrow().settings.aggregator.prefix().to_owned();
     match update {
         UnitUpdate::StatusChanged(status) => connections.change(name, id, &deps.changes, |link| {
@@ -137,8 +138,12 @@ fn take_in(
             let Some(breaker) = breaker(deps, name) else { return };
             breaker.close();
             connections.change(name, id, &deps.changes, |link| {
-                let limited =
-                    LimitedBackend::for_server(backend, &link.server, deps.calls_at_once, breaker);
+                let limited = LimitedBackend::for_server(
+                    backend,
+                    &link.server,
+                    deps.max_concurrent_calls,
+                    breaker,
+                );
                 let backend: Arc<dyn Backend> =
                     Arc::new(OwnerBackend::new(connections, name, id, limited));
                 let source = server_offer::source(&prefix, &link.server, &listing);

@@ -39,7 +39,7 @@ pub(crate) use self::owner_connections::OwnerStanding;
 use crate::{
     events::{EventJournal, Reason},
     reconcile::Input,
-    supervisor::Timing,
+    timing::EngineTiming,
     view::{Counts, ServerEntry, View},
 };
 
@@ -53,8 +53,8 @@ const MAX_OWNERS: usize = 10_000;
 pub(crate) struct Deps {
     pub(crate) connect: Arc<dyn Connector>,
     pub(crate) logins: Option<Arc<dyn LoginService>>,
-    pub(crate) timing: Timing,
-    pub(crate) calls_at_once: usize,
+    pub(crate) timing: EngineTiming,
+    pub(crate) max_concurrent_calls: usize,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) inputs: mpsc::WeakSender<Input>,
     pub(crate) changes: broadcast::Sender<Change>,
@@ -64,7 +64,7 @@ pub(crate) struct Deps {
 
 /// The connections of all owners.
 #[derive(Debug)]
-pub struct Principals {
+pub struct UserConnections {
     deps: Deps,
     owners: RwLock<BTreeMap<Owner, Arc<OwnerConnections>>>,
     last_id: AtomicU64,
@@ -79,7 +79,7 @@ pub(crate) enum NotConnected {
     Failed(String),
 }
 
-impl CallerSnapshots for Principals {
+impl CallerSnapshots for UserConnections {
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         match self.find(&caller.owner()) {
             Some(connections) => connections.snapshot(shared),
@@ -93,7 +93,7 @@ impl CallerSnapshots for Principals {
     }
 }
 
-impl Principals {
+impl UserConnections {
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
         Arc::new(Self { deps, owners: RwLock::default(), last_id: AtomicU64::new(0) })
     }
@@ -238,7 +238,7 @@ impl Principals {
             logins.forget_all(&person).await;
         }
         let Some(connections) = self.find(&person.owner) else { return };
-        for server in connections.outdated(|_| false) {
+        for server in connections.outdated_servers(|_| false) {
             connections.disconnect(&server, &self.deps.changes);
             connections.stop_retrying(&server);
             connections.note_sso(&server, None);
@@ -280,7 +280,7 @@ impl Principals {
         owners.values().map(Arc::clone).collect()
     }
 
-    fn forget(&self, owner: &Owner) {
+    fn close_owner(&self, owner: &Owner) {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(owner);
     }
 
@@ -316,22 +316,25 @@ pub(crate) fn protected_server(entry: &ServerEntry) -> ProtectedServer {
 
 /// Connects a server after a login in the browser.
 #[derive(Debug)]
-pub(crate) struct LoginCompleted(pub(crate) Weak<Principals>);
+pub(crate) struct LoginCompleted(pub(crate) Weak<UserConnections>);
 
 impl LoginObserver for LoginCompleted {
     fn logged_in(&self, person: LoginSubject, server: String) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let gone = || "the gateway is shutting down".to_owned();
-            let principals = self.0.upgrade().ok_or_else(gone)?;
-            let entry = principals.deps.view.borrow().servers.get(&server).cloned();
+            let user_connections = self.0.upgrade().ok_or_else(gone)?;
+            let entry = user_connections.deps.view.borrow().servers.get(&server).cloned();
             let entry = entry.ok_or_else(|| format!("server '{server}' is not there any more"))?;
-            let connected = principals.connect_silently(&person, &entry).await;
+            let connected = user_connections.connect_silently(&person, &entry).await;
             connected.map(drop).map_err(|error| error.to_string())
         })
     }
 }
 
 /// Closes outdated and idle connections.
-pub(crate) async fn sweep_idle(principals: Weak<Principals>, view: watch::Receiver<Arc<View>>) {
-    idle_sweep::sweep_idle(principals, view).await;
+pub(crate) async fn sweep_idle(
+    user_connections: Weak<UserConnections>,
+    view: watch::Receiver<Arc<View>>,
+) {
+    idle_sweep::sweep_idle(user_connections, view).await;
 }

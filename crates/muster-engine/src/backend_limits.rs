@@ -14,11 +14,11 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use crate::circuit_breaker::CircuitBreaker;
 
-/// Runs a limited number of calls at once; others queue. A queued call that is cancelled takes no slot.
+/// Runs a limited number of calls at once; others queue. A queued call that is cancelled takes no permit.
 #[derive(Debug)]
 pub(crate) struct LimitedBackend {
     backend: Arc<dyn Backend>,
-    room: Semaphore,
+    permits: Semaphore,
     call_timeout: Option<CallTimeout>,
     breaker: Option<Arc<CircuitBreaker>>,
 }
@@ -31,24 +31,27 @@ pub(crate) struct CallTimeout {
 }
 
 impl LimitedBackend {
-    /// Applies the limits of a server: `at_once` calls, each within the server's call timeout, while its circuit
-    /// breaker is closed.
+    /// Applies the limits of a server: how many calls run at once, each within the server's call timeout, while its
+    /// circuit breaker is closed.
     pub(crate) fn for_server(
         backend: Arc<dyn Backend>,
         server: &McpServer,
-        at_once: usize,
+        max_concurrent_calls: usize,
         breaker: Arc<CircuitBreaker>,
     ) -> Self {
         let call_timeout = server
             .spec
-            .call_limit()
+            .call_timeout()
             .map(|limit| CallTimeout { server: BackendName::new(server.name.as_str()), limit });
-        Self { breaker: Some(breaker), ..Self::new(backend, at_once).with_timeout(call_timeout) }
+        Self {
+            breaker: Some(breaker),
+            ..Self::new(backend, max_concurrent_calls).with_timeout(call_timeout)
+        }
     }
 
-    pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
-        let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
-        Self { backend, room, call_timeout: None, breaker: None }
+    pub(crate) fn new(backend: Arc<dyn Backend>, max_concurrent_calls: usize) -> Self {
+        let permits = Semaphore::new(max_concurrent_calls.min(Semaphore::MAX_PERMITS));
+        Self { backend, permits, call_timeout: None, breaker: None }
     }
 
     /// Sets the call timeout.
@@ -56,28 +59,31 @@ impl LimitedBackend {
         Self { call_timeout, ..self }
     }
 
-    /// Does the work once there is room.
+    /// Does the work once there is a permit.
     async fn limited<'a, T>(
         &'a self,
         work: impl FnOnce() -> BoxFuture<'a, Result<T, CallError>>,
     ) -> Result<T, CallError> {
         let Some(breaker) = &self.breaker else {
             // The semaphore is never closed.
-            let _room = self.room.acquire().await;
-            return self.done(work()).await;
+            let _permit = self.permits.acquire().await;
+            return self.within_call_timeout(work()).await;
         };
         // Checked twice: calls must not queue behind those that a dead server keeps waiting, and those that did must not
         // all be sent.
         breaker.check()?;
-        let _room = self.room.acquire().await;
+        let _permit = self.permits.acquire().await;
         let attempt = breaker.begin()?;
-        let result = self.done(work()).await;
+        let result = self.within_call_timeout(work()).await;
         attempt.end(&result);
         result
     }
 
     /// Waits within the call timeout. Time in the queue does not count.
-    async fn done<T>(&self, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
+    async fn within_call_timeout<T>(
+        &self,
+        work: BoxFuture<'_, Result<T, CallError>>,
+    ) -> Result<T, CallError> {
         let Some(CallTimeout { server, limit }) = &self.call_timeout else { return work.await };
         timeout(*limit, work).await.unwrap_or_else(|_| {
             let seconds = limit.as_secs();

@@ -376,7 +376,7 @@ impl OwnerConnections {
     }
 
     /// The servers whose connection must be closed.
-    pub(super) fn outdated(&self, keep: impl Fn(&OwnerConnection) -> bool) -> Vec<String> {
+    pub(super) fn outdated_servers(&self, keep: impl Fn(&OwnerConnection) -> bool) -> Vec<String> {
         let state = self.read();
         state.links.iter().filter(|(_, link)| !keep(link)).map(|(name, _)| name.clone()).collect()
     }

@@ -53,12 +53,12 @@ pub static AUTHORIZATION_SERVER: FieldTable = FieldTable::new(
     "AuthorizationServerConfig",
     "authorizationServer",
     &[
-        Field::required("issuer", String, "Its issuer URL"),
+        Field::required("issuer", String, "The issuer URL"),
         Field::nullable(
             "scopes",
             String,
             FieldDefault::Unset("the scopes that the server asks for"),
-            "Scopes to request, with blanks between",
+            "Scopes to request, separated by spaces",
         ),
     ],
 );
@@ -73,7 +73,7 @@ pub static TOKEN_EXCHANGE: FieldTable = FieldTable::new(
             "dexTokenEndpoint",
             String,
             EMPTY,
-            "The token endpoint that exchanges them",
+            "The token endpoint that exchanges tokens",
         ),
         Field::nullable(
             "expectedIssuer",
@@ -82,7 +82,7 @@ pub static TOKEN_EXCHANGE: FieldTable = FieldTable::new(
             "The issuer that the new token must have",
         ),
         Field::nullable("connectorId", String, EMPTY, "The connector at that issuer"),
-        Field::nullable("scopes", String, EMPTY, "Scopes to request, with blanks between"),
+        Field::nullable("scopes", String, EMPTY, "Scopes to request, separated by spaces"),
         Field::nullable(
             "clientCredentialsSecretRef",
             Object(&SECRET_REF),

@@ -7,13 +7,16 @@ use std::{
 
 use tokio::{sync::watch, time::MissedTickBehavior};
 
-use super::{IDLE_TIMEOUT, Principals, owner_connections::OwnerConnection};
+use super::{IDLE_TIMEOUT, UserConnections, owner_connections::OwnerConnection};
 use crate::view::View;
 
 /// The interval of the sweep.
 const SWEEP: Duration = Duration::from_secs(60);
 
-pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Receiver<Arc<View>>) {
+pub(super) async fn sweep_idle(
+    user_connections: Weak<UserConnections>,
+    mut view: watch::Receiver<Arc<View>>,
+) {
     let mut sweep = tokio::time::interval(SWEEP);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prefix = view.borrow().settings.aggregator.prefix().to_owned();
@@ -22,21 +25,21 @@ pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Re
             changed = view.changed() => if changed.is_err() { return },
             _ = sweep.tick() => (),
         }
-        let Some(principals) = principals.upgrade() else { return };
+        let Some(user_connections) = user_connections.upgrade() else { return };
         let now = Arc::clone(&view.borrow_and_update());
-        principals.outdated(&now);
+        user_connections.close_outdated(&now);
         let next = now.settings.aggregator.prefix();
         if prefix != next {
             next.clone_into(&mut prefix);
-            principals.all().iter().for_each(|own| own.rename(next));
+            user_connections.all().iter().for_each(|own| own.rename(next));
         }
-        principals.sweep();
+        user_connections.sweep();
     }
 }
 
-impl Principals {
+impl UserConnections {
     /// Closes connections to servers that are deleted or changed.
-    fn outdated(&self, view: &View) {
+    fn close_outdated(&self, view: &View) {
         let keep = |link: &OwnerConnection| {
             view.servers.get(&link.server.name).is_some_and(|known| {
                 known.status.needs_login
@@ -45,7 +48,7 @@ impl Principals {
             })
         };
         for own in self.all() {
-            for server in own.outdated(keep) {
+            for server in own.outdated_servers(keep) {
                 own.disconnect(&server, &self.deps.changes);
                 own.reset_attempts(&server);
             }
@@ -56,7 +59,7 @@ impl Principals {
         for own in self.all() {
             if own.used().elapsed() >= IDLE_TIMEOUT {
                 tracing::debug!("closing the connections of an idle owner");
-                self.forget(&own.owner);
+                self.close_owner(&own.owner);
             }
         }
     }
