@@ -438,6 +438,8 @@ fn public_types_have_names_of_their_own() {
             }
         }
     }
+    // Macros name their types by a variable.
+    seen.remove("");
     for (name, _) in SAME_CONCEPT {
         assert!(seen.get(*name).is_some_and(|files| files.len() > 1), "`{name}` has one meaning");
     }
