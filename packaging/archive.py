@@ -20,6 +20,9 @@ from tools import ROOT
 
 # libdeflate: smaller than zlib at its best, and not another version on every machine.
 DEFLATE = "deflate==0.9.0"
+ZSTD = "zstandard==0.25.0"
+# 8 MiB: RFC 8878 asks every decoder for as much. Four times as much saves half a percent.
+ZSTD_WINDOW_LOG = 23
 
 
 def epoch():
@@ -76,13 +79,19 @@ def _info(name, time, kind, mode):
 
 
 @functools.cache
-def _deflate():
-    sys.path.append(tools.modules(DEFLATE))
-    return importlib.import_module("deflate")
+def _module(requirement):
+    sys.path.append(tools.modules(requirement))
+    return importlib.import_module(requirement.partition("==")[0])
 
 
 def gzipped(data):
-    return bytes(_deflate().gzip_compress(data, 12))
+    return bytes(_module(DEFLATE).gzip_compress(data, 12))
+
+
+def zstded(data):
+    zstandard = _module(ZSTD)
+    parameters = zstandard.ZstdCompressionParameters.from_level(22, source_size=len(data), window_log=ZSTD_WINDOW_LOG)
+    return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
 
 
 def xzed(data, processor=None):
@@ -99,7 +108,7 @@ def zipped(entries):
     # 2020-01-01, midnight.
     day, clock = (2020 - 1980) << 9 | 1 << 5 | 1, 0
     for entry in entries:
-        name, packed = entry.name.encode(), bytes(_deflate().deflate_compress(entry.data, 12))
+        name, packed = entry.name.encode(), bytes(_module(DEFLATE).deflate_compress(entry.data, 12))
         needs_version, flags, method = 20, 0x800, 8
         same = struct.pack(
             "<5H3L2H", needs_version, flags, method, clock, day, zlib.crc32(entry.data), len(packed), len(entry.data), len(name), 0

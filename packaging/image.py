@@ -1,4 +1,4 @@
-"""The OCI image, as an archive that `podman load`, `skopeo` and `umoci` read; no daemon builds it.
+"""The OCI image, as an archive that `podman load` and `skopeo` read; no daemon builds it.
 
 From scratch: the program, the C library it needs, and the certificate authorities of the machine that builds it. It
 runs as an ordinary user and needs no writable root.
@@ -9,7 +9,7 @@ import pathlib
 import re
 import subprocess
 
-from archive import Entry, gzipped, sha256, tar, timestamp
+from archive import Entry, sha256, tar, timestamp, zstded
 from contents import SUMMARY, version
 
 AUTHORITIES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
@@ -18,7 +18,7 @@ USER = "65532"
 
 def build(programs, target, out):
     layer = tar(_files(programs))
-    packed = gzipped(layer)
+    packed = zstded(layer)
     config = _json({
         "architecture": target.image,
         "os": "linux",
@@ -44,7 +44,7 @@ def build(programs, target, out):
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
-        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar+gzip", packed)],
+        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar+zstd", packed)],
     })
     listed = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
     listed["annotations"] = {"org.opencontainers.image.ref.name": version()}

@@ -7,7 +7,7 @@
 Each package is installed where Rust was never installed. `climax git` must list its tools and answer a call of one,
 `muster serve` must answer `/health`, and manual pages and completions must be where they belong. Prints how long it takes
 from the install command to the first answered call; above five seconds fails, unless the machine is overloaded. Needs root
-or user namespaces; installs mmdebstrap, bubblewrap and umoci from Debian's packages if they are missing.
+or user namespaces; installs mmdebstrap, bubblewrap and skopeo from Debian's packages if they are missing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import urllib.request
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "muster-test/roots"
 # The packages of each root beyond what every Debian has.
 ROOTS = {"bare": [], "python": ["python3-venv"]}
-TOOLS = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap", "umoci": "umoci"}
+TOOLS = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap", "skopeo": "skopeo"}
 PORT = 18090
 CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "trial", "version": "1"}}
 
@@ -220,14 +220,15 @@ def npm(packages, folder):
 def image(packages, folder):
     """The image unpacked, as its own user, with a read-only root."""
     file = next(iter(sorted(packages.glob("muster-*.oci.tar"))))
-    layout, place = folder / "layout", folder / "bundle"
-    layout.mkdir()
-    subprocess.run(["tar", "-xf", file, "-C", layout], check=True)
+    layers, files = folder / "layers", folder / "rootfs"
+    files.mkdir()
     tag = file.name.removeprefix("muster-").rsplit("-", 1)[0]
     began = time.monotonic()
-    unpack = ["umoci", "unpack", "--rootless", "--image", f"{layout}:{tag}", place]
-    subprocess.run(unpack, check=True, stdout=subprocess.DEVNULL)
-    files = place / "rootfs"
+    # The library of podman reads the image, checks its digests and decompresses its layers.
+    copy_image = ["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-decompress"]
+    subprocess.run([*copy_image, f"oci-archive:{file}:{tag}", f"dir:{layers}"], check=True)
+    for layer in json.loads((layers / "manifest.json").read_text())["layers"]:
+        subprocess.run(["tar", "-xf", layers / layer["digest"].removeprefix("sha256:"), "-C", files], check=True)
     for name in ("proc", "dev", "tmp", "run", "config", "state", "home"):
         (files / name).mkdir(exist_ok=True)
     extra = ("--ro-bind", str(files), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/state", "--tmpfs", "/config",
