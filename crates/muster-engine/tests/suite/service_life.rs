@@ -378,6 +378,7 @@ async fn a_policy_holds_for_services() {
     let said = make(&rig, "plain", "a", json!({})).await;
     assert_eq!(
         said,
-        "E: Failed to create ServiceClass instance: ServiceClass plain is not available (missing required tools): x_net_close"
+        "E: Failed to create ServiceClass instance: ServiceClass plain is not available (missing required tools): x_net_close\n\
+         hint: add a rule for x_net_close to a file in `policies/`; `muster policy check x_net_close` names the rule that decides"
     );
 }

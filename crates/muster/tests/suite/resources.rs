@@ -24,14 +24,14 @@ fn servers_and_services() {
         ],
         expect![[r#"
             $ muster list mcpservers
-            NAME     STATE     TYPE    AUTOSTART
-            github   Stopped   stdio   No
+            NAME     STATE     SINCE                 TYPE    AUTOSTART
+            github   Stopped   [TIME]   stdio   No
             $ muster start service github
             Successfully started service 'github'
             $ muster start service github
             Service 'github' is already running
             $ muster list mcpserver --no-headers
-            github   Running   stdio   No
+            github   Running   [TIME]   stdio   No
             $ muster list services -o table
             NAME             HEALTH    STATE     SERVICE_TYPE
             github           healthy   Running   MCPServer
@@ -153,7 +153,7 @@ fn new_servers() {
             stderr: Error: unknown resource type 'rocket'. Available types: serviceclass, workflow, service, mcpserver
             exit 1
             $ muster events --limit 1 --no-headers
-            [TIME]   Normal   MCPServer   files   MCPServerCreated   MCPServer files was created
+            [TIME]   Warning   MCPServer   files   MCPServerFailed   MCPServer files failed: its definition was not changed: MCP server 'files' already exists
             $ muster events --resource-type MCPSERVER --resource-name nobody -o json
             []
         "#]],
