@@ -31,18 +31,7 @@ pub(super) async fn explain(
 ) -> Finding {
     let name = &file.server.name;
     if let Failure::Error { error: ConnectError::Unauthorized { challenge }, .. } = failure {
-        // Without a challenge there may be no login, and `muster auth login` would only fail.
-        return match challenge {
-            Some(_) => Finding::bad(Hop::Login, "login-required", name, "it requires a login")
-                .fix(format!("log in with `muster auth login --server {name}`, or set `headers`")),
-            None => {
-                let message =
-                    "it requires credentials (status 401), and does not say where to log in";
-                Finding::bad(Hop::Login, "credentials-required", name, message).fix(
-                    "set them in its definition: `headers: {Authorization: Bearer …}`, or as its documentation says",
-                )
-            }
-        };
+        return unauthorized(name, challenge.is_some());
     }
     let insecure = match failure {
         Failure::Error { error: ConnectError::Insecure { reason, certificate }, .. } => {
@@ -112,6 +101,19 @@ pub(super) async fn explain(
             }
         }
     }
+}
+
+/// The finding for a server that wants credentials. Without a challenge there may be no login, and `muster auth login` would
+/// only fail.
+fn unauthorized(name: &str, has_challenge: bool) -> Finding {
+    if has_challenge {
+        return Finding::bad(Hop::Login, "login-required", name, "it requires a login")
+            .fix(format!("log in with `muster auth login --server {name}`, or set `headers`"));
+    }
+    let message = "it requires credentials (status 401), and does not say where to log in";
+    Finding::bad(Hop::Login, "credentials-required", name, message).fix(
+        "set them in its definition: `headers: {Authorization: Bearer …}`, or as its documentation says",
+    )
 }
 
 /// Adds the fix of changing the URL of a definition, and its type if `kind` is given.

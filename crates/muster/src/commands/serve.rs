@@ -53,7 +53,6 @@ pub(crate) use self::{
 use self::{
     kubernetes::ClusterMode,
     over_http::HttpGateway,
-    shutdown::StopSignals,
     state::GatewayState,
     surfaces::{dispatcher, fronts, surface},
     telemetry::GatewayTelemetry,
@@ -137,8 +136,7 @@ async fn serve(
     files: Files,
     threads: ThreadPool,
 ) -> Result<DrainOutcome, CommandError> {
-    let stop_requested = process::stop_requested();
-    let skip_drain = process::stop_requested_times(2);
+    let signals = shutdown::stop_signals();
     let settings = Arc::clone(&files.settings);
     let Some(mut cluster) = ClusterMode::of(&settings).await? else {
         return Ok(DrainOutcome::Finished);
@@ -174,10 +172,7 @@ async fn serve(
         telemetry: telemetry.clone(),
         replica: replica.as_ref().map(replicas::link),
         directory: Some(Arc::<AccessDirectory>::clone(&directory)),
-        timing: EngineTiming {
-            check_interval: cluster.check_interval(),
-            ..EngineTiming::default()
-        },
+        timing: timing(&cluster),
         executions: cluster.executions(),
         ..EngineOptions::new(connect, launcher.clone(), state.environment(store.root(), &settings))
     };
@@ -192,7 +187,6 @@ async fn serve(
     let served = match listener {
         Listener::Stdio => {
             let drain = Duration::from_secs(aggregator.drain_timeout.into());
-            let signals = StopSignals { stop: stop_requested, skip_drain };
             shutdown::serve_stdio(server, access_rules::pipe(mode), &engine, drain, signals).await
         }
         Listener::Http(listeners) => {
@@ -210,7 +204,6 @@ async fn serve(
                 threads,
                 upstream: connector.open_connections(),
             };
-            let signals = StopSignals { stop: stop_requested, skip_drain };
             let served =
                 gateway.serve(access, (server, fronts.console), listeners, &mut state, signals);
             Box::pin(served).await?
@@ -223,6 +216,11 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// The intervals of the engine.
+fn timing(cluster: &ClusterMode) -> EngineTiming {
+    EngineTiming { check_interval: cluster.check_interval(), ..EngineTiming::default() }
 }
 
 /// The settings of the endpoint, overridden by flags.

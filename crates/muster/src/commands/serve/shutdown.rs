@@ -11,11 +11,18 @@ use muster_mcp::{
 };
 use tokio::{sync::Notify, time::sleep};
 
+use crate::process;
+
 /// The user's requests to stop the gateway.
 pub(super) struct StopSignals<S, K> {
     pub(super) stop: S,
     /// The second request, which cuts off the calls in flight.
     pub(super) skip_drain: K,
+}
+
+/// Waits for these requests from now on.
+pub(super) fn stop_signals() -> StopSignals<impl Future<Output = ()>, impl Future<Output = ()>> {
+    StopSignals { stop: process::stop_requested(), skip_drain: process::stop_requested_times(2) }
 }
 
 /// Notifies the endpoint after a second signal. Never returns.
