@@ -17,7 +17,7 @@ import run
 HERE = pathlib.Path(__file__).resolve().parent
 GIVEN = ["mcpproxy45", "livemcp_step", "livemcp_step_8k", "metatool_multi"]
 # nDCG@10 that must not be fallen behind; the goals are in models/README.md.
-GATES = {"mcpproxy45": .87, "livemcp_step": .81, "livemcp_step_8k": .69, "metatool_multi": .735}
+GATES = {"mcpproxy45": .86, "livemcp_step": .815, "livemcp_step_8k": .70, "metatool_multi": .725}
 # The same for R@5.
 RECALL = {"mcpproxy45": .93}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
