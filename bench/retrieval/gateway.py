@@ -21,7 +21,7 @@ GATES = {"mcpproxy45": .86, "livemcp_step": .815, "livemcp_step_8k": .70, "metat
 # The same for R@5.
 RECALL = {"mcpproxy45": .93}
 # The honest set: wrong `no_such_tool`, unanswerable questions that are recognised, absent products that are named.
-HONEST = {"false": .01, "recognised": .45, "named": .88}
+HONEST = {"false": .01, "recognised": .49, "named": .90}
 EMBEDDED, CONNECTED = 3600, 300
 # Searches over HTTP without the model, by the number of tools: p99 in ms of ordinary and of long questions; resident MiB.
 SEARCH_MS = {10_000: (1, 5), 100_000: (4, 10)}
