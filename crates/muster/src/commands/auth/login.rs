@@ -60,7 +60,18 @@ pub(super) async fn gateway_with_sso(
     prompt: Prompt,
     at: &AuthTarget,
 ) -> Result<(), CommandError> {
-    let remote = gateway(target, prompt).await?;
+    let remote = match connected(target).await {
+        Some(remote) => {
+            let has_token = TokenStore::of_user()?.load(&target.url).is_some();
+            let url = &target.url;
+            at.say(&match has_token {
+                true => format!("Already logged in to {url}"),
+                false => format!("{url} does not require you to log in"),
+            })?;
+            remote
+        }
+        None => gateway(target, prompt).await?,
+    };
     // A gateway that lacks the `auth://status` resource has no servers that require logins.
     let servers = server_logins::settled(&remote).await.unwrap_or_default();
     remote.close().await;
@@ -86,13 +97,18 @@ fn sso_line(server: &ServerAuthStatus) -> Option<String> {
     }
 }
 
+/// Connects to a gateway, if that needs no login.
+async fn connected(target: &Target) -> Option<Remote> {
+    let auth = login::stored_auth(target).await;
+    Remote::connect(target, &auth).await.ok()
+}
+
 async fn gateway_first(
     target: &Target,
     prompt: Prompt,
     at: &AuthTarget,
 ) -> Result<Remote, CommandError> {
-    let auth = login::stored_auth(target).await;
-    if let Ok(remote) = Remote::connect(target, &auth).await {
+    if let Some(remote) = connected(target).await {
         return Ok(remote);
     }
     at.say("Authenticating to aggregator first...")?;
