@@ -283,6 +283,7 @@ fn a_login_from_start_to_end() {
         user.run(&["auth", "refresh"]),
     ];
     expect![[r#"
+        Already logged in to http://127.0.0.1:[PORT]/mcp
         exit 0
         Muster Aggregator
           Endpoint:  http://127.0.0.1:[PORT]/mcp

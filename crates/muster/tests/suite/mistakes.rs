@@ -316,6 +316,7 @@ fn about_the_gateway() {
               Endpoint:  http://localhost:[PORT]/mcp
               Status:    No authentication required
             $ muster auth login --endpoint http://localhost:[PORT]/mcp
+            http://localhost:[PORT]/mcp does not require you to log in
             $ muster auth login --server nobody --endpoint http://localhost:[PORT]/mcp
             stderr: Error: server 'nobody' not found. Use 'muster auth status' to see available servers
             exit 1
