@@ -53,7 +53,7 @@ pub struct MissingTool {
     pub tool: String,
     /// Why it cannot be called.
     pub reason: String,
-    /// What to do, with commands rather than tools.
+    /// What to do. It may end with a step (`muster_core::next_step`).
     pub hint: String,
 }
 
